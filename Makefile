@@ -1,0 +1,40 @@
+# The two commands of a newcomer: `make demo` and `make test`. Every target sets .venv up by itself.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test check bench docs clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.ready
+	$(BIN)/python examples/prepare_a_log.py demo
+
+test: $(VENV)/.ready
+	$(BIN)/python -m pytest --quiet --numprocesses auto
+
+check: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.ready
+	$(BIN)/python benchmarks/run.py
+
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build
+
+clean:
+	rm -rf $(VENV) demo docs/_build
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else f"counterplay needs Python 3.11 or newer; {sys.executable} is {sys.version.split()[0]}; name another one with make PYTHON=python3.12")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(INSTALL) hatchling editables
+	$(INSTALL) --no-build-isolation --editable '.[dev]'
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.ready
+	$(INSTALL) --no-build-isolation --editable '.[dev,docs]'
+	touch $@

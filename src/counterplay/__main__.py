@@ -1,0 +1,5 @@
+"""`python -m counterplay` is the command `counterplay`."""
+
+from counterplay.cli.main import main
+
+main()

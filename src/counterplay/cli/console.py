@@ -1,0 +1,72 @@
+"""How the commands speak: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from counterplay.errors import CounterplayWarning
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def print_json(value: object) -> None:
+    """Print a result for machines."""
+    out.out(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_pairs(rows: dict[str, str]) -> None:
+    """Print a short result for people, a name and a value a line."""
+    table = Table.grid(padding=(0, 2))
+    for name, value in rows.items():
+        table.add_row(Text(name, style="bold"), Text(value))  # Text: ids are not markup
+    out.print(table)
+
+
+@contextmanager
+def notes() -> Iterator[list[str]]:
+    """Collect the reservations that come up meanwhile, and print them at the end."""
+    collected: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CounterplayWarning)
+        yield collected
+    for warning in caught:
+        if issubclass(warning.category, CounterplayWarning):
+            collected.append(str(warning.message))
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+    for note in collected:
+        err.print(f"note: {note}", markup=False)
+
+
+@contextmanager
+def progress(text: str, *, unit: str = "rows") -> Iterator[Callable[[int, int | None], None]]:
+    """Show how far long work has come; silent when standard error is not a terminal."""
+    columns: list[Any] = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn()]
+    if unit == "bytes":
+        columns += [DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()]
+    else:
+        columns += [MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn()]
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task(text, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,39 @@
+"""`counterplay datasets`: the public datasets that can be read by name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from counterplay.cli import console
+
+
+def datasets(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the public datasets that can be read by name, with licence and citation.
+
+    Example: counterplay datasets
+    """
+    from counterplay.data.datasets import DATASETS
+
+    if as_json:
+        console.print_json(
+            [
+                {
+                    "name": each.name,
+                    "title": each.title,
+                    "rows": each.rows,
+                    "licence": each.licence,
+                    "citation": each.citation,
+                    "files": [{"url": it.url, "sha256": it.sha256} for it in each.remotes],
+                }
+                for each in DATASETS.values()
+            ]
+        )
+        return
+    for each in DATASETS.values():
+        console.out.print(f"[bold]{each.name}[/bold]  {each.title}: {each.rows}")
+        console.out.print(f"    licence: {each.licence}", markup=False)
+        console.out.print(f"    cite: {each.citation}", markup=False)

@@ -1,0 +1,40 @@
+"""`counterplay download`: fetch a public dataset from its official address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from counterplay.cli import console
+
+
+def download(
+    name: Annotated[str, typer.Argument(help="A dataset; counterplay datasets lists them.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder to put its files in; must be new.")],
+    mirror: Annotated[
+        str | None, typer.Option("--from", help="Take the files from this address instead.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Fetch a public dataset. A transfer that broke off goes on where it stopped.
+
+    Example: counterplay download ml-100k --out data/ml-100k
+    """
+    from counterplay.data.datasets import dataset
+    from counterplay.data.datasets import download as fetch
+
+    chosen = dataset(name)
+    with console.progress(f"fetching {chosen.title}", unit="bytes") as bar:
+        digests = fetch(chosen, out, base_url=mirror, progress=bar)
+    unchecked = [remote.name for remote in chosen.remotes if not remote.sha256]
+    if as_json:
+        console.print_json({"out": str(out), "sha256": digests, "unchecked": unchecked})
+        return
+    for file, digest in digests.items():
+        console.out.print(f"{file}  sha256 {digest}", markup=False)
+    for file in unchecked:
+        console.err.print(f"note: no checksum is known for {file}", markup=False)
+    console.out.print(f"licence: {chosen.licence}", markup=False)
+    console.out.print(f"next: counterplay prepare {out} --out DIR", markup=False)

@@ -1,0 +1,1 @@
+"""Logs: reading, checking, storing, filtering, splitting and sampling them."""

@@ -1,0 +1,262 @@
+"""From batches of a raw table to Interactions: name the columns, check, encode, order."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from counterplay.data.columns import FlagColumn, IdColumn, NumberColumn
+from counterplay.data.features import FeatureTable
+from counterplay.data.findings import Findings
+from counterplay.data.interactions import Interactions, Step
+from counterplay.data.ordering import stable_order
+from counterplay.data.times import TimeColumn, TimeUnit
+from counterplay.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from counterplay.data.vocabulary import Vocabulary
+
+Duplicates = Literal["all", "first", "last", "error"]
+ABSENT = "-"
+_ALIASES = {
+    "user": "user userid uid customer customerid visitor visitorid member memberid client clientid",
+    "item": "item itemid iid product productid sku asin movie movieid book bookid article "
+    "articleid artist artistid track trackid song songid video videoid content contentid",
+    "rating": "rating stars",
+    "time": "time timestamp ts datetime date eventtime",
+    "exposed": "exposed exposure shown",
+    "propensity": "propensity propensityscore pscore",
+    "position": "position slot",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which column of a table plays which role.
+
+    None looks for a usual name (user, user_id, userId, customer …); '-' leaves the role out.
+    """
+
+    user: str | None = None
+    item: str | None = None
+    rating: str | None = None
+    time: str | None = None
+    exposed: str | None = None
+    propensity: str | None = None
+    position: str | None = None
+
+    def resolve(self, available: Sequence[str]) -> dict[str, str]:
+        """Return the column of each role that the table has."""
+        chosen: dict[str, str] = {}
+        for role in (each.name for each in fields(self)):
+            name = getattr(self, role)
+            if name is None:
+                name = _usual_name(role, available)
+            elif name != ABSENT and name not in available:
+                raise DataError(_missing(role, name, available))
+            if name not in (None, ABSENT):
+                chosen[role] = name
+            elif role in ("user", "item"):
+                raise DataError(_missing(role, None, available))
+        return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """A feature table as it was read, before its ids are known to the log."""
+
+    frame: pl.DataFrame
+    id_column: str
+
+
+def assemble(
+    batches: Iterable[pl.DataFrame],
+    roles: dict[str, str],
+    *,
+    untyped: bool = False,
+    duplicates: Duplicates = "all",
+    time_unit: TimeUnit | None = None,
+    user_features: Features | None = None,
+    item_features: Features | None = None,
+    include_unseen: bool = False,
+    name: str = "log",
+    source: str = "",
+) -> Interactions:
+    """Return the interactions in `batches`, whose columns are named by `roles`."""
+    findings = Findings()
+    builders = _builders(roles, findings, untyped=untyped, time_unit=time_unit)
+    for batch in batches:
+        for role, builder in builders.items():
+            builder.add(batch[roles[role]], findings.n_rows + 1)
+        findings.n_rows += batch.height
+    if findings.n_rows == 0:
+        raise DataError(
+            f"a log must have rows; found none in {source or 'the table'}; check that it is the "
+            "right one and that its export ended"
+        )
+    findings.raise_first()
+    for role, features in (("user", user_features), ("item", item_features)):
+        if include_unseen and features is not None:
+            builders[role].add(features.frame[features.id_column], findings.n_rows + 1)
+    built = {role: builder.finish() for role, builder in builders.items()}
+    (users, user), (items, item) = built.pop("user"), built.pop("item")
+    user, item = user[: findings.n_rows], item[: findings.n_rows]  # without those of the features
+    _at_least_two(users, "user", roles["user"])
+    _at_least_two(items, "item", roles["item"])
+    order = stable_order(user, built["time"]) if "time" in built else stable_order(user)
+    columns = {"user": user, "item": item, **built}
+    if order is not None:
+        columns = {role: column[order] for role, column in columns.items()}
+    steps: list[Step] = []
+    interactions = Interactions(
+        users,
+        items,
+        **columns,
+        user_features=_aligned(user_features, users, "user", steps),
+        item_features=_aligned(item_features, items, "item", steps),
+        name=name,
+        source=source,
+        steps=tuple(steps),
+    )
+    return without_duplicates(interactions, duplicates, order)
+
+
+def _builders(
+    roles: dict[str, str], findings: Findings, *, untyped: bool, time_unit: TimeUnit | None
+) -> dict[str, Any]:
+    """Return a column builder for each role of the table."""
+    made: dict[str, Any] = {
+        "user": lambda column: IdColumn(column, findings, untyped),
+        "item": lambda column: IdColumn(column, findings, untyped),
+        "rating": lambda column: NumberColumn(
+            column,
+            findings,
+            np.float32,
+            "ratings must be finite numbers",
+            "correct or remove those rows, or leave the column out with '-'",
+            bounds=(float(np.finfo(np.float32).min), float(np.finfo(np.float32).max)),
+        ),
+        "time": lambda column: TimeColumn(column, findings, time_unit),
+        "exposed": lambda column: FlagColumn(column, findings),
+        "propensity": lambda column: NumberColumn(
+            column,
+            findings,
+            np.float64,
+            "propensities must be probabilities in (0, 1]",
+            "correct those rows, or leave the column out with '-'",
+            bounds=(0.0, 1.0),
+            open_below=True,
+        ),
+        "position": lambda column: NumberColumn(
+            column,
+            findings,
+            np.int16,
+            "positions must be whole numbers from 0 to 32,767",
+            "correct those rows, or leave the column out with '-'",
+            bounds=(0, 2**15 - 1),
+            whole=True,
+        ),
+    }
+    return {role: made[role](column) for role, column in roles.items()}
+
+
+def without_duplicates(
+    interactions: Interactions, policy: Duplicates, order: NDArray[np.int64] | None = None
+) -> Interactions:
+    """Apply the policy for repeated pairs, and report how many there are.
+
+    `order` tells which row of the input each row was, for the message.
+    """
+    pairs = interactions.pair
+    pairs.sort()
+    n_repeats = int((pairs[1:] == pairs[:-1]).sum())
+    if not n_repeats:
+        return interactions
+    n_rows = len(interactions)
+    found = f"{n_repeats:,} of {n_rows:,} rows repeat a pair of user and item"
+    if policy == "all":
+        step = Step("duplicates", f"{found}; all kept", {"repeats": n_repeats, "rows": 0})
+        return replace(interactions, steps=(*interactions.steps, step))
+    kept = first_or_last(interactions.pair, policy)
+    if policy == "error":
+        strays = np.flatnonzero(~kept)
+        row = int((strays if order is None else order[strays]).min()) + 1
+        raise DataError(
+            f"every pair of user and item must occur once; found {n_repeats:,} of {n_rows:,} rows "
+            f"that repeat one, the first at row {row:,}; choose a policy: all, first or last"
+        )
+    step = Step(
+        "duplicates",
+        f"{found}; kept the {policy} of each",
+        {"repeats": n_repeats, "rows": n_repeats},
+    )
+    return interactions.take(kept, step)
+
+
+def first_or_last(pair: NDArray[np.int64], which: str) -> NDArray[np.bool_]:
+    """Return a mask of the first (or the last) row of each pair, in row order."""
+    order = stable_order(pair)
+    grouped = pair if order is None else pair[order]
+    edge = np.ones(len(pair), dtype=np.bool_)
+    different = grouped[1:] != grouped[:-1]
+    if which == "last":
+        edge[:-1] = different
+    else:
+        edge[1:] = different
+    mask = np.zeros(len(pair), dtype=np.bool_)
+    mask[np.flatnonzero(edge) if order is None else order[edge]] = True
+    return mask
+
+
+def _aligned(
+    features: Features | None, vocabulary: Vocabulary, role: str, steps: list[Step]
+) -> FeatureTable | None:
+    if features is None:
+        return None
+    table, n_unknown = FeatureTable.align(features.frame, features.id_column, vocabulary)
+    if n_unknown:
+        steps.append(
+            Step(
+                "features",
+                f"left out {n_unknown:,} of {features.frame.height:,} rows of {role} features "
+                f"whose {role} is not in the log",
+                {f"{role}_feature_rows": n_unknown},
+            )
+        )
+    return table
+
+
+def _at_least_two(vocabulary: Vocabulary, role: str, column: str) -> None:
+    if len(vocabulary) < 2:
+        raise DataError(
+            f"a log must have at least two {role}s; found one, {vocabulary.ids[0]!r}, in column "
+            f"'{column}'; check that this is the column of {role}s"
+        )
+
+
+def _usual_name(role: str, available: Sequence[str]) -> str | None:
+    by_form = {_form(name): name for name in reversed(available)}
+    return next((by_form[alias] for alias in _ALIASES[role].split() if alias in by_form), None)
+
+
+def _form(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
+
+
+def _missing(role: str, name: str | None, available: Sequence[str]) -> str:
+    """Return the sentence for a column that is not there, with the nearest that is."""
+    nearest = difflib.get_close_matches(name or role, available, n=1, cutoff=0.5)
+    shown = ", ".join(f"'{column}'" for column in available[:12])
+    more = f" and {len(available) - 12:,} more" if len(available) > 12 else ""
+    wanted = f"a column '{name}' for the {role}" if name else f"a column for the {role}"
+    advice = f"name it with {role}='{nearest[0]}'" if nearest else f"name it with {role}=…"
+    meant = f"did you mean '{nearest[0]}'" if name and nearest else advice
+    return f"the table must have {wanted}; found the columns {shown}{more}; {meant}"

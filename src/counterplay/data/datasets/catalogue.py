@@ -1,0 +1,225 @@
+"""The public datasets that can be read by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from counterplay.data.datasets.books import read_goodbooks, read_goodreads
+from counterplay.data.datasets.coat import read_coat
+from counterplay.data.datasets.listening import read_lastfm
+from counterplay.data.datasets.movielens import read_ml_1m, read_ml_100k, read_movietweetings
+from counterplay.data.datasets.openbandit import read_open_bandit
+from counterplay.data.interactions import Interactions
+from counterplay.data.readers import Progress
+from counterplay.data.splits import Split
+from counterplay.errors import ConfigError, DataError
+
+Reader = Callable[[Path, Progress | None], Interactions | Split]
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A file at its official address; `sha256` is empty where none is known."""
+
+    url: str
+    sha256: str = ""
+
+    @property
+    def name(self) -> str:
+        """The file's own name."""
+        return self.url.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A public dataset: how to read it, where it is, on what terms.
+
+    Attributes:
+        name: Its name here.
+        title: Its full name.
+        rows: Published number of rows.
+        licence: The terms in a few words; the source has them in full.
+        citation: What to cite.
+        remotes: Where its files are.
+        marker: A file or pattern that tells a folder of it from others.
+        read: Reads it from its folder (or file).
+    """
+
+    name: str
+    title: str
+    rows: str
+    licence: str
+    citation: str
+    remotes: tuple[Remote, ...]
+    marker: str
+    read: Reader
+
+
+_GROUPLENS = "research use; no redistribution, no commercial use without permission"
+_HARPER = (
+    "F. M. Harper, J. A. Konstan: The MovieLens Datasets: History and Context. ACM TiiS 5(4), 2015"
+)
+_TWEETINGS = "https://raw.githubusercontent.com/sidooms/MovieTweetings/master/snapshots/100K/"
+
+_ALL = (
+    Dataset(
+        "ml-1m",
+        "MovieLens-1M",
+        "1,000,209 ratings",
+        _GROUPLENS,
+        _HARPER,
+        (
+            Remote(
+                "https://files.grouplens.org/datasets/movielens/ml-1m.zip",
+                "a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
+            ),
+        ),
+        "users.dat",
+        read_ml_1m,
+    ),
+    Dataset(
+        "ml-100k",
+        "MovieLens-100K",
+        "100,000 ratings",
+        _GROUPLENS,
+        _HARPER,
+        (
+            Remote(
+                "https://files.grouplens.org/datasets/movielens/ml-100k.zip",
+                "50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
+            ),
+        ),
+        "u.data",
+        read_ml_100k,
+    ),
+    Dataset(
+        "lastfm",
+        "hetrec2011 LastFM",
+        "186,479 tag events",
+        "non-commercial use",
+        "I. Cantador, P. Brusilovsky, T. Kuflik: HetRec 2011. RecSys 2011",
+        (
+            Remote(
+                "https://files.grouplens.org/datasets/hetrec2011/hetrec2011-lastfm-2k.zip",
+                "6738f48195667ff03caaab4d32ca9a3133d8cc026b7c3cdaf6ce1010e913c59c",
+            ),
+        ),
+        "user_taggedartists-timestamps.dat",
+        read_lastfm,
+    ),
+    Dataset(
+        "goodreads",
+        "Goodreads reviews, history and biography (UCSD book graph)",
+        "2,066,193 reviews",
+        "academic use; no redistribution, no commercial use",
+        "M. Wan, J. McAuley: Item Recommendation on Monotonic Behavior Chains. RecSys 2018",
+        (
+            Remote(
+                "https://mcauleylab.ucsd.edu/public_datasets/gdrive/goodreads/byGenre/"
+                "goodreads_reviews_history_biography.json.gz"
+            ),
+        ),
+        "goodreads_reviews_*.json*",
+        read_goodreads,
+    ),
+    Dataset(
+        "goodbooks",
+        "goodbooks-10k",
+        "5,976,479 ratings",
+        "CC BY-SA 4.0",
+        "Z. Zając: Goodbooks-10k: a new dataset for book recommendations. FastML, 2017",
+        (
+            Remote(
+                "https://github.com/zygmuntz/goodbooks-10k/releases/download/v1.0/goodbooks-10k.zip"
+            ),
+        ),
+        "books.csv",
+        read_goodbooks,
+    ),
+    Dataset(
+        "movietweetings",
+        "MovieTweetings, snapshot 100K",
+        "100,000 ratings",
+        "MIT",
+        "S. Dooms, T. De Pessemier, L. Martens: MovieTweetings. CrowdRec at RecSys 2013",
+        (
+            Remote(
+                f"{_TWEETINGS}ratings.dat",
+                "c0dd868c2632d10002ebc928ddc5345f33adeaa59eca52c2941c26a2c5e36fd6",
+            ),
+            Remote(f"{_TWEETINGS}movies.dat"),
+        ),
+        "movies.dat",
+        read_movietweetings,
+    ),
+    Dataset(
+        "coat",
+        "Coat Shopping",
+        "6,960 self-selected and 4,640 random ratings",
+        "research use",
+        "T. Schnabel et al.: Recommendations as Treatments. ICML 2016",
+        (
+            Remote(
+                "https://www.cs.cornell.edu/~schnabts/mnar/coat.zip",
+                "6073d0b515ed1f6e830e4fead66dc76ad7991a7553eaa58e228b234a9d19daed",
+            ),
+        ),
+        "train.ascii",
+        read_coat,
+    ),
+    Dataset(
+        "open-bandit",
+        "Open Bandit (one policy, one campaign)",
+        "26 million impressions in six logs; 10,000 each in the small version",
+        "CC BY 4.0",
+        "Y. Saito et al.: Open Bandit Dataset and Pipeline. NeurIPS Datasets and Benchmarks 2021",
+        (
+            Remote(
+                "https://research.zozo.com/data_release/open_bandit_dataset.zip",
+                "e8ec18196582a5937381a1776382ca940689b90a18d2dcd1fb635be6df614d78",
+            ),
+        ),
+        "item_context.csv",
+        read_open_bandit,
+    ),
+)
+DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}
+
+
+def dataset(name: str) -> Dataset:
+    """Return the dataset called `name`."""
+    if name not in DATASETS:
+        nearest = difflib.get_close_matches(name, DATASETS, n=1)
+        hint = f"did you mean '{nearest[0]}'" if nearest else f"take one of {', '.join(DATASETS)}"
+        raise ConfigError(f"a dataset must be one of those known here; found '{name}'; {hint}")
+    return DATASETS[name]
+
+
+def dataset_at(path: Path) -> Dataset | None:
+    """Tell which dataset a folder or a file holds, by what its files are called."""
+    if path.is_dir():
+        return next((each for each in _ALL if any(path.glob(each.marker))), None)
+    goodreads = DATASETS["goodreads"]
+    return goodreads if path.match(goodreads.marker) else None
+
+
+def read_dataset(
+    name: str, path: str | Path, *, progress: Progress | None = None
+) -> Interactions | Split:
+    """Read a public dataset from its folder; one that brings its own split comes as a Split.
+
+    Args:
+        name: One of `DATASETS`.
+        path: The folder that its files are in (for goodreads, the file itself will do).
+        progress: Called with the rows read so far and, where known, their total.
+    """
+    chosen, place = dataset(name), Path(path)
+    if not place.exists():
+        raise DataError(
+            f"{chosen.title} must be there to be read; found nothing at '{place}'; check the path, "
+            f"or fetch it with counterplay download {name}"
+        )
+    return chosen.read(place, progress)

@@ -1,0 +1,82 @@
+"""Coat Shopping: ratings of self-selected coats, and of uniformly random ones to judge by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from counterplay.data.assembly import Features, assemble
+from counterplay.data.readers import Progress, readable
+from counterplay.data.splits import TEST, TRAIN, Split
+from counterplay.errors import DataError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+
+def read_coat(folder: Path, progress: Progress | None = None) -> Split:
+    """Read Coat with its own split: train is self-selected, test is uniformly random."""
+    train, test = _matrix(folder / "train.ascii"), _matrix(folder / "test.ascii")
+    if train.shape != test.shape:
+        raise DataError(
+            "Coat's two rating matrices must be of one shape; found "
+            f"{train.shape} and {test.shape} in '{folder}'; fetch the files again"
+        )
+    rows = pl.concat([_ratings(train, TRAIN), _ratings(test, TEST)]).sort(
+        "user", maintain_order=True
+    )
+    features = folder / "user_item_features"
+    log = assemble(
+        [rows],
+        {role: role for role in ("user", "item", "rating")},
+        user_features=_features(features, "user", train.shape[0]),
+        item_features=_features(features, "item", train.shape[1]),
+        include_unseen=True,
+        name="coat",
+        source="Coat Shopping: train.ascii, test.ascii",
+    )
+    if progress:
+        progress(len(log), len(log))
+    # The rows came sorted by user, so the canonical order is the one they are in.
+    return Split(log, rows["part"].to_numpy().astype(np.int8), "self-selected against random")
+
+
+def _matrix(path: Path) -> NDArray[np.int64]:
+    with readable(path, path.name):
+        try:
+            return np.loadtxt(path, dtype=np.int64, ndmin=2)
+        except ValueError as error:
+            raise DataError(
+                f"'{path}' must be a matrix of whole numbers; found {error}; fetch it again"
+            ) from None
+
+
+def _ratings(matrix: NDArray[np.int64], part: int) -> pl.DataFrame:
+    user, item = np.nonzero(matrix)
+    return pl.DataFrame({"user": user, "item": item, "rating": matrix[user, item]}).with_columns(
+        part=pl.lit(part)
+    )
+
+
+def _features(folder: Path, role: str, n_ids: int) -> Features | None:
+    """Read one-hot features; columns named alike before the colon become one category."""
+    path, names_path = folder / f"{role}_features.ascii", folder / f"{role}_features_map.txt"
+    if not path.exists():
+        return None
+    flags = _matrix(path)
+    names = names_path.read_text(encoding="utf-8").split("\n")[: flags.shape[1]]
+    if flags.shape != (n_ids, len(names)):
+        raise DataError(
+            f"Coat's {role} features must have {n_ids} rows and a name a column; found "
+            f"{flags.shape} and {len(names)} names in '{folder}'; fetch the files again"
+        )
+    columns: dict[str, NDArray[np.object_]] = {}
+    for flag, name in zip(flags.T, names, strict=True):
+        group, value = name.strip().split(":", 1)
+        columns.setdefault(group, np.full(n_ids, None, dtype=object))[flag == 1] = value
+    categories = {name: values.tolist() for name, values in columns.items()}
+    return Features(pl.DataFrame({"id": np.arange(n_ids), **categories}), "id")

@@ -1,0 +1,155 @@
+"""MovieLens-1M and -100K, and MovieTweetings, which follows their layout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from counterplay.data.assembly import Features, assemble
+from counterplay.data.readers import Progress, batches, readable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from counterplay.data.interactions import Interactions
+
+_NUMBER = pl.col("id").cast(pl.Int64)
+_ROLES = {role: role for role in ("user", "item", "rating", "time")}
+_GENRES_100K = [
+    "unknown",
+    "Action",
+    "Adventure",
+    "Animation",
+    "Children's",
+    "Comedy",
+    "Crime",
+    "Documentary",
+    "Drama",
+    "Fantasy",
+    "Film-Noir",
+    "Horror",
+    "Musical",
+    "Mystery",
+    "Romance",
+    "Sci-Fi",
+    "Thriller",
+    "War",
+    "Western",
+]
+
+
+def read_ml_1m(folder: Path, progress: Progress | None = None) -> Interactions:
+    """Read MovieLens-1M: `ratings.dat`, and features from `users.dat` and `movies.dat`."""
+    users = _fields(folder / "users.dat", ["id", "gender", "age", "occupation", "zip"])
+    return _read(
+        folder,
+        "ml-1m",
+        pl.Int32,
+        progress,
+        user_features=None
+        if users is None
+        else users.select(_NUMBER, "gender", "age", "occupation"),
+        item_features=_movies(folder, "latin-1", _NUMBER),
+    )
+
+
+def read_movietweetings(folder: Path, progress: Progress | None = None) -> Interactions:
+    """Read MovieTweetings: `ratings.dat`, and genres and years from `movies.dat`.
+
+    Item ids are IMDb numbers with leading zeros, so they stay text.
+    """
+    movies = _movies(folder, "utf-8", pl.col("id"))
+    return _read(folder, "movietweetings", pl.String, progress, item_features=movies)
+
+
+def read_ml_100k(folder: Path, progress: Progress | None = None) -> Interactions:
+    """Read MovieLens-100K: `u.data`, and features from `u.user` and `u.item`."""
+    with readable(folder / "u.data", "u.data"):
+        ratings = pl.scan_csv(
+            folder / "u.data",
+            separator="\t",
+            has_header=False,
+            schema={"user": pl.Int32, "item": pl.Int32, "rating": pl.Float32, "time": pl.Int64},
+        )
+        return assemble(
+            batches(ratings, progress),
+            _ROLES,
+            time_unit="s",
+            user_features=_features(_users_100k(folder)),
+            item_features=_features(_items_100k(folder)),
+            name="ml-100k",
+            source="ml-100k: u.data",
+        )
+
+
+def _users_100k(folder: Path) -> pl.DataFrame | None:
+    users = _fields(folder / "u.user", ["id", "age", "gender", "occupation", "zip"], "|")
+    age = pl.col("age").cast(pl.Float64, strict=False)
+    return None if users is None else users.select(_NUMBER, age, "gender", "occupation")
+
+
+def _items_100k(folder: Path) -> pl.DataFrame | None:
+    columns = ["id", "title", "released", "video", "url", *_GENRES_100K]
+    items = _fields(folder / "u.item", columns, "|", "latin-1")
+    genres = pl.concat_list(
+        pl.when(pl.col(genre) == "1").then(pl.lit(genre)) for genre in _GENRES_100K
+    ).list.drop_nulls()
+    year = pl.col("released").str.extract(r"(\d{4})$").cast(pl.Float64)
+    features = (_NUMBER, genres.alias("genres"), year.alias("year"))
+    return None if items is None else items.select(features)
+
+
+def _read(
+    folder: Path,
+    name: str,
+    item_type: type[pl.Int32] | type[pl.String],
+    progress: Progress | None,
+    *,
+    user_features: pl.DataFrame | None = None,
+    item_features: pl.DataFrame | None,
+) -> Interactions:
+    """Read `ratings.dat`, whose fields are separated by '::'.
+
+    The parser takes one sign as a separator, so it sees an empty column between any two.
+    """
+    path = folder / "ratings.dat"
+    types = {"user": pl.Int32, "item": item_type, "rating": pl.Float32, "time": pl.Int64}
+    schema: dict[str, type[pl.DataType]] = {}
+    for column, dtype in types.items():
+        schema |= {column: dtype, f"after_{column}": pl.String}
+    del schema["after_time"]
+    with readable(path, "ratings.dat"):
+        ratings = pl.scan_csv(path, separator=":", has_header=False, schema=schema, quote_char=None)
+        return assemble(
+            batches(ratings.select(list(types)), progress),
+            _ROLES,
+            time_unit="s",
+            user_features=_features(user_features),
+            item_features=_features(item_features),
+            name=name,
+            source=f"{name}: ratings.dat",
+        )
+
+
+def _movies(folder: Path, encoding: str, number: pl.Expr) -> pl.DataFrame | None:
+    movies = _fields(folder / "movies.dat", ["id", "title", "genres"], encoding=encoding)
+    genres = pl.col("genres").replace("", None).str.split("|").fill_null([])
+    year = pl.col("title").str.extract(r"\((\d{4})\)\s*$").cast(pl.Float64).alias("year")
+    return None if movies is None else movies.select(number, genres, year)
+
+
+def _fields(
+    path: Path, names: list[str], separator: str = "::", encoding: str = "utf-8"
+) -> pl.DataFrame | None:
+    """Read a small table whose separator may be longer than one sign, where it is there."""
+    if not path.exists():
+        return None
+    with readable(path, path.name):
+        lines = path.read_text(encoding=encoding).splitlines()
+    parts = pl.Series(lines, dtype=pl.String).str.split_exact(separator, len(names) - 1)
+    return parts.struct.rename_fields(names).struct.unnest()
+
+
+def _features(frame: pl.DataFrame | None) -> Features | None:
+    return None if frame is None else Features(frame, "id")

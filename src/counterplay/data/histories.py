@@ -1,0 +1,93 @@
+"""Users' histories as padded windows, cut from the canonical order without a loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from counterplay.errors import ConfigError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from counterplay.data.interactions import Interactions
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Windows over users' histories, one row each, padded on the left.
+
+    Attributes:
+        user: Whose history, `[n_windows]` int32.
+        inputs: Items up to but not including each target, `[n_windows, length]` int32.
+        targets: The item that followed, `[n_windows, length]` int32; padding where the position
+            is none, or is a target of an earlier window.
+    """
+
+    user: NDArray[np.int32]
+    inputs: NDArray[np.int32]
+    targets: NDArray[np.int32]
+
+
+class Histories:
+    """What each user did, in order.
+
+    The padding index is `n_items`, one past the last item.
+
+    Example:
+        >>> from counterplay.data.readers import read
+        >>> log = read({"user": [0, 0, 0, 1], "item": [7, 8, 9, 9], "time": [1, 2, 3, 1]})
+        >>> Histories(log).last(np.array([0, 1]), 2)
+        array([[1, 2],
+               [3, 2]], dtype=int32)
+    """
+
+    def __init__(self, log: Interactions) -> None:
+        self.padding = log.n_items
+        self._offsets = log.offsets
+        # one place more than there are rows: that one is padding
+        self._items = np.append(log.item, np.int32(self.padding))
+
+    def last(self, users: NDArray[np.integer], length: int) -> NDArray[np.int32]:
+        """Return the last `length` items of each of `users`, `[len(users), length]`."""
+        _check(length)
+        return self._cut(self._offsets[users], self._offsets[users + 1], length)
+
+    def windows(self, length: int, *, stride: int | None = None) -> Windows:
+        """Cut all histories into windows in which every row of the log is a target once.
+
+        Windows are cut from a user's end backwards, `stride` rows apart (by default `length`);
+        with a smaller stride the first targets of a window see more of what came before.
+        """
+        _check(length)
+        stride = length if stride is None else stride
+        if not 1 <= stride <= length:
+            raise ConfigError(
+                f"the stride must be between 1 and the length, {length}; found {stride}; change it"
+            )
+        begins, ends = self._offsets[:-1], self._offsets[1:]
+        n_windows = -(-(ends - begins) // stride)
+        user = np.repeat(np.arange(len(begins), dtype=np.int32), n_windows)
+        first_of_user = np.cumsum(n_windows) - n_windows
+        back = np.arange(len(user)) - first_of_user[user]  # 0 for a user's last window
+        end = ends[user] - back * stride
+        inputs = self._cut(begins[user], end - 1, length)
+        targets = self._cut(begins[user], end, length)
+        targets[:, : length - stride] = self.padding
+        return Windows(user, inputs, targets)
+
+    def _cut(
+        self, begin: NDArray[np.int64], end: NDArray[np.int64], length: int
+    ) -> NDArray[np.int32]:
+        """Return the `length` items before each `end`, none of them before `begin`."""
+        places = end[:, None] + np.arange(-length, 0)
+        places[places < begin[:, None]] = len(self._items) - 1
+        cut: NDArray[np.int32] = self._items[places]
+        return cut
+
+
+def _check(length: int) -> None:
+    if length < 1:
+        raise ConfigError(f"a history must have a length of 1 or more; found {length}; raise it")

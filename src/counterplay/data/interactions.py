@@ -1,0 +1,220 @@
+"""The log as the library holds it: one immutable, column-wise object."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from counterplay.data.ordering import offsets_of
+from counterplay.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from counterplay.data.features import FeatureTable
+    from counterplay.data.vocabulary import Vocabulary
+
+OPTIONAL = ("rating", "time", "exposed", "propensity", "position")
+COLUMNS = ("user", "item", *OPTIONAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something that was done to the rows of a log, in words and in counts."""
+
+    kind: str
+    text: str
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}"
+
+
+@dataclass(frozen=True, eq=False)
+class Interactions:
+    """What users did with items, with dense indices and vocabularies back to the ids.
+
+    Rows stand in one canonical order: by user, then by time, then as they came. So a user's
+    rows are one slice, in the order in which they happened, and the order of the input
+    matters only between rows of one user at the same time.
+
+    Attributes:
+        users: Original user ids.
+        items: Original item ids.
+        user: User index, `[n]` int32, ascending.
+        item: Item index, `[n]` int32.
+        rating: Explicit feedback, `[n]` float32; None for implicit feedback.
+        time: Microseconds since 1970 UTC, `[n]` int64.
+        exposed: Whether the pair was shown, `[n]` bool.
+        propensity: Logged probability that it was shown, `[n]` float64 in (0, 1].
+        position: Place in the list that was shown, `[n]` int16.
+        user_features: One row a user.
+        item_features: One row an item.
+        name: What to call the log.
+        source: Where it came from.
+        steps: What was done to its rows since.
+    """
+
+    users: Vocabulary
+    items: Vocabulary
+    user: NDArray[np.int32]
+    item: NDArray[np.int32]
+    rating: NDArray[np.float32] | None = None
+    time: NDArray[np.int64] | None = None
+    exposed: NDArray[np.bool_] | None = None
+    propensity: NDArray[np.float64] | None = None
+    position: NDArray[np.int16] | None = None
+    user_features: FeatureTable | None = None
+    item_features: FeatureTable | None = None
+    name: str = "log"
+    source: str = ""
+    steps: tuple[Step, ...] = ()
+
+    def __post_init__(self) -> None:
+        for _, column in self.columns():
+            column.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.user)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Interactions) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __repr__(self) -> str:
+        present = ", ".join(name for name, _ in self.columns())
+        return (
+            f"<Interactions {self.name!r}: {len(self):,} rows, {self.n_users:,} users, "
+            f"{self.n_items:,} items; {present}>"
+        )
+
+    @property
+    def n_users(self) -> int:
+        """Number of users in the vocabulary."""
+        return len(self.users)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items in the vocabulary."""
+        return len(self.items)
+
+    @property
+    def is_explicit(self) -> bool:
+        """Whether the rows carry ratings."""
+        return self.rating is not None
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each user's rows begin and end, `[n_users + 1]`."""
+        return offsets_of(self.user, self.n_users)
+
+    @property
+    def pair(self) -> NDArray[np.int64]:
+        """One number a (user, item) pair: `user · n_items + item`, `[n]`."""
+        return self.user.astype(np.int64) * self.n_items + self.item
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of all that the log holds, independent of its name and its files."""
+        digest = hashlib.sha256()
+        for name, column in self.columns():
+            digest.update(f"{name}:{column.dtype.str}:{len(column)};".encode())
+            digest.update(np.ascontiguousarray(column).data)
+        for name, vocabulary in (("users", self.users), ("items", self.items)):
+            digest.update(name.encode())
+            _digest_series(digest, vocabulary.ids)
+        for name, table in (
+            ("user_features", self.user_features),
+            ("item_features", self.item_features),
+        ):
+            for feature in table.frame if table else ():
+                digest.update(f"{name}.{feature.name}".encode())
+                _digest_series(digest, feature)
+        return f"sha256:{digest.hexdigest()}"
+
+    def columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Yield the name and the array of every column that is present."""
+        for name in COLUMNS:
+            column = getattr(self, name)
+            if column is not None:
+                yield name, column
+
+    def take(self, rows: NDArray[Any], *steps: Step) -> Interactions:
+        """Return some rows, by a mask or ascending places, with the same vocabularies."""
+        chosen: dict[str, Any] = {name: column[rows] for name, column in self.columns()}
+        return replace(self, **chosen, steps=(*self.steps, *steps))
+
+    def compact(self) -> Interactions:
+        """Return the same rows without the users and items that no row mentions."""
+        parts: dict[str, Any] = {}
+        for role, plural in (("user", "users"), ("item", "items")):
+            vocabulary, index = getattr(self, plural), getattr(self, role)
+            kept = np.flatnonzero(np.bincount(index, minlength=len(vocabulary)))
+            if len(kept) == len(vocabulary):
+                continue
+            new_index = np.zeros(len(vocabulary), dtype=np.int32)
+            new_index[kept] = np.arange(len(kept), dtype=np.int32)
+            parts[role] = new_index[index]
+            parts[plural] = type(vocabulary)(vocabulary.decode(kept))
+            features = getattr(self, f"{role}_features")
+            parts[f"{role}_features"] = features and features.take(kept)
+        return replace(self, **parts)
+
+    def to_implicit(self, threshold: float) -> Interactions:
+        """Turn ratings into implicit feedback: rows rated `threshold` or more, without ratings.
+
+        The vocabularies stay: an item that nobody liked is still one that can be recommended.
+        """
+        if self.rating is None:
+            raise DataError(
+                "a rating threshold needs ratings; found a log without a rating column; leave "
+                "the threshold out, or name the column"
+            )
+        liked = self.rating >= threshold
+        if not liked.any():
+            raise DataError(
+                f"at least one rating must reach the threshold of {threshold:g}; found the "
+                f"highest to be {float(self.rating.max()):g}; lower the threshold"
+            )
+        dropped = len(self) - int(liked.sum())
+        step = Step(
+            "threshold",
+            f"kept the {len(self) - dropped:,} of {len(self):,} rows rated {threshold:g} or more",
+            {"rows": dropped},
+        )
+        return replace(self.take(liked, step), rating=None)
+
+    def to_frame(self, *, original_ids: bool = True) -> pl.DataFrame:
+        """Return the rows as a polars frame, with the original ids unless told otherwise."""
+        frame = pl.DataFrame(dict(self.columns()))
+        if self.time is not None:
+            frame = frame.with_columns(pl.col("time").cast(pl.Datetime("us", "UTC")))
+        if original_ids:
+            frame = frame.with_columns(
+                self.users.decode(self.user).alias("user"),
+                self.items.decode(self.item).alias("item"),
+            )
+        return frame
+
+
+def _digest_series(digest: Any, series: pl.Series) -> None:
+    """Add a series to a digest, value by value, whatever its layout in memory."""
+    digest.update(f"{series.dtype}:{len(series)};".encode())
+    digest.update(np.packbits(series.is_null().to_numpy()).data)
+    if isinstance(series.dtype, pl.List):
+        digest.update(series.list.len().fill_null(0).to_numpy().astype(np.int64).data)
+        _digest_series(digest, series.explode(empty_as_null=False, keep_nulls=False))
+    elif series.dtype == pl.String:
+        digest.update(series.str.len_bytes().fill_null(0).to_numpy().astype(np.int64).data)
+        digest.update((series.str.join("").item() or "").encode())
+    else:
+        digest.update(np.ascontiguousarray(series.fill_null(0).to_numpy()).data)

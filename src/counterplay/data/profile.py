@@ -1,0 +1,123 @@
+"""A log at a glance: size, density, how activity and popularity are spread, what looks odd."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from counterplay.data.interactions import Interactions
+
+QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
+_EARLIEST = dt.datetime(1990, 1, 1, tzinfo=dt.UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What `profile` found.
+
+    Attributes:
+        name: The log's name.
+        feedback: "explicit" with ratings, else "implicit".
+        n_interactions: Rows.
+        n_users: Users.
+        n_items: Items.
+        density: Distinct pairs over all possible ones.
+        user_events: Quantiles of the events a user, by `QUANTILES`.
+        item_events: Quantiles of the events an item.
+        popularity_gini: 0 when all items are equally popular, near 1 when few have everything.
+        repeated_share: Share of rows whose pair occurred in an earlier row.
+        rating_range: Lowest, mean and highest rating.
+        first_time: Earliest time, ISO 8601, UTC.
+        last_time: Latest time.
+        n_implausible_times: Rows before 1990 or later than now.
+        exposed_share: Share of rows flagged as exposed.
+        propensity_range: Lowest, mean and highest logged propensity.
+        features: Names of user and item features.
+    """
+
+    name: str
+    feedback: str
+    n_interactions: int
+    n_users: int
+    n_items: int
+    density: float
+    user_events: dict[str, float]
+    item_events: dict[str, float]
+    popularity_gini: float
+    repeated_share: float
+    rating_range: tuple[float, float, float] | None
+    first_time: str | None
+    last_time: str | None
+    n_implausible_times: int | None
+    exposed_share: float | None
+    propensity_range: tuple[float, float, float] | None
+    features: dict[str, list[str]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return asdict(self)
+
+
+def profile(log: Interactions, *, now: dt.datetime | None = None) -> Profile:
+    """Look at a log as a whole; `now` is the moment after which a time is implausible."""
+    pairs = log.pair
+    pairs.sort()
+    n_distinct = 1 + int((pairs[1:] != pairs[:-1]).sum())
+    by_item = np.bincount(log.item, minlength=log.n_items)
+    tables = {"user": log.user_features, "item": log.item_features}
+    return Profile(
+        name=log.name,
+        feedback="explicit" if log.is_explicit else "implicit",
+        n_interactions=len(log),
+        n_users=log.n_users,
+        n_items=log.n_items,
+        density=n_distinct / (log.n_users * log.n_items),
+        user_events=_quantiles(np.diff(log.offsets)),
+        item_events=_quantiles(by_item),
+        popularity_gini=gini(by_item),
+        repeated_share=1 - n_distinct / len(log),
+        rating_range=_range(log.rating),
+        first_time=None if log.time is None else _iso(int(log.time.min())),
+        last_time=None if log.time is None else _iso(int(log.time.max())),
+        n_implausible_times=None if log.time is None else _implausible(log.time, now),
+        exposed_share=None if log.exposed is None else float(log.exposed.mean()),
+        propensity_range=_range(log.propensity),
+        features={role: table.frame.columns for role, table in tables.items() if table},
+    )
+
+
+def gini(counts: NDArray[np.integer]) -> float:
+    """Return the Gini coefficient: `Σ (2r − n − 1) c_r / (n Σ c)` over ascending counts."""
+    n, total = len(counts), int(counts.sum())
+    if total == 0:
+        return 0.0
+    ranks = 2 * np.arange(1, n + 1) - n - 1
+    return float(ranks @ np.sort(counts) / (n * total))
+
+
+def _quantiles(counts: NDArray[np.integer]) -> dict[str, float]:
+    values = np.quantile(counts, QUANTILES)
+    return {f"{level:.0%}": float(value) for level, value in zip(QUANTILES, values, strict=True)}
+
+
+def _range(values: NDArray[np.floating] | None) -> tuple[float, float, float] | None:
+    if values is None:
+        return None
+    return float(values.min()), float(values.mean(dtype=np.float64)), float(values.max())
+
+
+def _implausible(time: NDArray[np.int64], now: dt.datetime | None) -> int:
+    earliest, latest = (
+        int(moment.timestamp() * 1e6) for moment in (_EARLIEST, now or dt.datetime.now(dt.UTC))
+    )
+    return int(((time < earliest) | (time > latest)).sum())
+
+
+def _iso(microseconds: int) -> str:
+    return str(np.datetime64(microseconds, "us").astype("datetime64[s]")) + "Z"

@@ -1,0 +1,214 @@
+"""Divide a log into training, validation and test rows; every row is in exactly one part."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from counterplay.data.ordering import stable_order
+from counterplay.errors import ConfigError, CounterplayWarning, DataError
+
+if TYPE_CHECKING:
+    import datetime as dt
+
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from counterplay.data.interactions import Interactions
+
+TRAIN, VALIDATION, TEST = 0, 1, 2
+PARTS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A log and the part that each of its rows is in.
+
+    Attributes:
+        interactions: The whole log.
+        part: 0 train, 1 validation, 2 test, `[n]` int8.
+        kind: How the parts were made, in words.
+    """
+
+    interactions: Interactions
+    part: NDArray[np.int8]
+    kind: str
+
+    def __post_init__(self) -> None:
+        self.part.flags.writeable = False
+        if not (self.part == TRAIN).any():
+            raise DataError(
+                f"a split must leave rows to train on; found none after {self.kind}; move the "
+                "boundary, or take a longer log"
+            )
+
+    @cached_property
+    def train(self) -> Interactions:
+        """Rows to learn from."""
+        return self.interactions.take(self.part == TRAIN)
+
+    @cached_property
+    def validation(self) -> Interactions:
+        """Rows to select and stop by."""
+        return self.interactions.take(self.part == VALIDATION)
+
+    @cached_property
+    def test(self) -> Interactions:
+        """Rows to judge by, and for nothing else."""
+        return self.interactions.take(self.part == TEST)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of rows in each part."""
+        return dict(zip(PARTS, np.bincount(self.part, minlength=3).tolist(), strict=True))
+
+    @cached_property
+    def seen_share(self) -> float:
+        """Share of test rows whose pair is in training too; NaN without test rows.
+
+        Where users repeat pairs, a model that remembers does well on such rows.
+        """
+        return float(np.isin(self.test.pair, self.train.pair).mean()) if len(self.test) else np.nan
+
+    @cached_property
+    def users_without_test(self) -> pl.Series:
+        """Ids of the users who have no test row."""
+        return self._absent_from(TEST)
+
+    @cached_property
+    def users_without_train(self) -> pl.Series:
+        """Ids of the users who have no training row: a model knows nothing of them."""
+        return self._absent_from(TRAIN)
+
+    def _absent_from(self, part: int) -> pl.Series:
+        log = self.interactions
+        present = np.bincount(log.user[self.part == part], minlength=log.n_users)
+        return log.users.decode(np.flatnonzero(present == 0))
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{count:,} {name}" for name, count in self.counts.items())
+        return f"<Split of {self.interactions.name!r} by {self.kind}: {parts}>"
+
+
+def leave_last_two_out(log: Interactions) -> Split:
+    """Hold out each user's last row for the test and the one before for validation.
+
+    Between rows of one user at the same time, the input's order decides; without times it
+    decides alone. A user with fewer than three rows keeps all of them in training and is
+    named in a warning and in `users_without_test`.
+
+    Warns that training rows of one user may be later than test rows of another.
+    """
+    from_end = log.offsets[1:][log.user] - np.arange(len(log))  # 1 for a user's last row
+    long_enough = (np.diff(log.offsets) >= 3)[log.user]
+    part = np.zeros(len(log), dtype=np.int8)
+    part[long_enough & (from_end == 2)] = VALIDATION
+    part[long_enough & (from_end == 1)] = TEST
+    split = Split(log, part, "leave-last-two")
+    if log.time is None:
+        _warn(
+            "leave-last-two-out goes by time, but the log has no times: the last rows are the last "
+            "ones of the input; split at random if its order means nothing"
+        )
+    else:
+        _warn(
+            "leave-last-two-out leaks time: a training row of one user may be later than a test "
+            "row of another; split by time to rule that out"
+        )
+    short = split.users_without_test
+    if len(short):
+        named = ", ".join(repr(each) for each in short.head(5))
+        _warn(
+            f"{len(short):,} of {log.n_users:,} users have fewer than three rows and stay in "
+            f"training whole: {named}{' …' if len(short) > 5 else ''}"
+        )
+    return split
+
+
+def split_by_time(
+    log: Interactions,
+    *,
+    validation_from: dt.datetime | None = None,
+    test_from: dt.datetime | None = None,
+    fractions: tuple[float, float] = (0.1, 0.1),
+) -> Split:
+    """Cut the whole log at two moments: train before, validation between, test after.
+
+    Args:
+        log: A log with times.
+        validation_from: First moment of validation; a time without zone is UTC.
+        test_from: First moment of the test.
+        fractions: Without moments, the shares of rows for validation and test. Rows at the
+            same time stay together, so the shares are met as closely as that allows.
+    """
+    if log.time is None:
+        raise DataError(
+            "a split by time needs times; found a log without a time column; name the column, or "
+            "split at random"
+        )
+    if (validation_from is None) != (test_from is None):
+        raise ConfigError(
+            "a split by time needs both moments or neither; found one; give validation_from and "
+            "test_from"
+        )
+    if validation_from is not None and test_from is not None:
+        first, second = _moment(validation_from), _moment(test_from)
+    else:
+        _check(fractions)
+        ordered = np.sort(log.time)
+        places = np.array([1 - sum(fractions), 1 - fractions[1]]) * len(log)
+        first, second = ordered[np.minimum(places.round().astype(int), len(log) - 1)]
+    if first > second:
+        raise ConfigError(
+            "validation must begin before the test; found "
+            f"{validation_from} after {test_from}; exchange them"
+        )
+    part = (log.time >= first).astype(np.int8) + (log.time >= second).astype(np.int8)
+    return Split(log, part, "time")
+
+
+def split_at_random(
+    log: Interactions, rng: np.random.Generator, *, fractions: tuple[float, float] = (0.1, 0.1)
+) -> Split:
+    """Draw validation and test rows uniformly, in the given shares.
+
+    Rows of one pair of user and item go into the same part, so that no test pair is trained on.
+    """
+    _check(fractions)
+    pair = log.pair
+    order = stable_order(pair)
+    grouped = pair if order is None else pair[order]
+    begins = np.ones(len(pair), dtype=np.bool_)
+    begins[1:] = grouped[1:] != grouped[:-1]
+    group = np.cumsum(begins) - 1
+    n_groups = int(group[-1]) + 1
+    bounds = np.round(np.array([1 - sum(fractions), 1 - fractions[1]]) * n_groups)
+    place = rng.permutation(n_groups)
+    part_of_group = ((place >= bounds[0]).astype(np.int8) + (place >= bounds[1])).astype(np.int8)
+    part = np.empty(len(pair), dtype=np.int8)
+    part[slice(None) if order is None else order] = part_of_group[group]
+    return Split(log, part, "random")
+
+
+def _moment(time: dt.datetime) -> int:
+    import datetime as dt
+
+    aware = time if time.tzinfo else time.replace(tzinfo=dt.UTC)
+    return round(aware.timestamp() * 1e6)
+
+
+def _check(fractions: tuple[float, float]) -> None:
+    validation, test = fractions
+    if not (0 <= validation < 1 and 0 <= test < 1 and validation + test < 1):
+        raise ConfigError(
+            "the shares of validation and test must be 0 or more and together less than 1; found "
+            f"{validation:g} and {test:g}; lower them"
+        )
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, CounterplayWarning, stacklevel=3)

@@ -1,0 +1,244 @@
+"""Dataset directories: what a prepared log looks like on disk.
+
+    interactions.parquet   user, item (dense indices) and the optional columns, in canonical order
+    users.parquet          id and features, one row a user; the row's number is the index
+    items.parquet          the same for items
+    split.parquet          part of each row: 0 train, 1 validation, 2 test (where there is a split)
+    dataset.json           name, counts, source, filter, split, fingerprint
+
+The numeric columns are written plainly, each in one page, so that any Parquet reader can read
+them and this one can map them: loading touches no row (docs/decisions/0002).
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from counterplay.data.features import FeatureTable
+from counterplay.data.files import new_directory
+from counterplay.data.interactions import COLUMNS, Interactions, Step
+from counterplay.data.splits import Split
+from counterplay.data.vocabulary import Vocabulary
+from counterplay.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+FORMAT = 1
+_ROWS_A_GROUP = 1 << 27  # a page is at most 2 GiB, an int64 column of this length half of that
+_DTYPES: dict[str, type[np.generic]] = {
+    "user": np.int32,
+    "item": np.int32,
+    "rating": np.float32,
+    "time": np.int64,
+    "exposed": np.bool_,
+    "propensity": np.float64,
+    "position": np.int16,
+    "part": np.int8,
+}
+
+
+def save(log: Interactions | Split, directory: str | Path, *, overwrite: bool = False) -> None:
+    """Write a dataset directory, all of it or nothing."""
+    interactions = log.interactions if isinstance(log, Split) else log
+    with new_directory(Path(directory), overwrite=overwrite) as folder:
+        _write_columns(folder / "interactions.parquet", dict(interactions.columns()))
+        for plural, vocabulary, table in (
+            ("users", interactions.users, interactions.user_features),
+            ("items", interactions.items, interactions.item_features),
+        ):
+            ids = pl.DataFrame({"id": vocabulary.ids})
+            frame = pl.concat([ids, table.frame], how="horizontal") if table else ids
+            frame.write_parquet(folder / f"{plural}.parquet")
+        if isinstance(log, Split):
+            _write_columns(folder / "split.parquet", {"part": log.part})
+        description = json.dumps(_description(log, interactions), indent=2, ensure_ascii=False)
+        (folder / "dataset.json").write_text(description + "\n", encoding="utf-8")
+
+
+def load(directory: str | Path, *, verify: bool = False) -> Interactions:
+    """Load the interactions of a dataset directory, memory-mapped.
+
+    Args:
+        directory: The dataset directory.
+        verify: Read all of it and compare with its fingerprint.
+    """
+    folder = Path(directory)
+    description = describe(folder)
+    try:
+        columns = dict(_read_columns(folder / "interactions.parquet", COLUMNS))
+        users, user_features = _read_ids(folder / "users.parquet")
+        items, item_features = _read_ids(folder / "items.parquet")
+    except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
+        raise _damaged(folder, str(error).splitlines()[0]) from None
+    counts = {"users": len(users), "items": len(items), "interactions": len(columns["user"])}
+    if counts != description["counts"]:
+        raise _damaged(folder, f"counts of {counts} where it announces {description['counts']}")
+    interactions = Interactions(
+        users,
+        items,
+        **columns,
+        user_features=user_features,
+        item_features=item_features,
+        name=description["name"],
+        source=description["source"],
+        steps=tuple(Step(**step) for step in description["filter"]),
+    )
+    if verify and interactions.fingerprint != description["fingerprint"]:
+        raise _damaged(folder, "contents that do not match its fingerprint")
+    return interactions
+
+
+def load_split(directory: str | Path, *, verify: bool = False) -> Split:
+    """Load a dataset directory with the split that was stored in it."""
+    folder = Path(directory)
+    interactions, description = load(folder, verify=verify), describe(folder)
+    if description["split"] is None:
+        raise DataError(
+            f"a stored split is needed; found none in '{folder}'; prepare it again with a split, "
+            "or load it and split it"
+        )
+    try:
+        part = dict(_read_columns(folder / "split.parquet", ("part",)))["part"]
+    except (OSError, pa.ArrowException) as error:
+        raise _damaged(folder, str(error).splitlines()[0]) from None
+    if len(part) != len(interactions):
+        raise _damaged(folder, f"a split of {len(part):,} rows for {len(interactions):,} rows")
+    return Split(interactions, part, description["split"]["kind"])
+
+
+def describe(directory: str | Path) -> dict[str, Any]:
+    """Return what `dataset.json` says."""
+    folder = Path(directory)
+    try:
+        description = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise DataError(
+            f"a dataset directory must hold a readable dataset.json; found none in '{folder}'; "
+            "make one with counterplay prepare"
+        ) from None
+    keys = {"format", "name", "counts", "source", "filter", "split", "fingerprint"}
+    if not isinstance(description, dict) or keys - description.keys():
+        raise _damaged(folder, "a dataset.json without all of its entries")
+    if description["format"] != FORMAT:
+        raise DataError(
+            f"'{folder}' must be in format {FORMAT}; found format {description['format']}; "
+            "prepare it again with this version"
+        )
+    return description
+
+
+def _description(log: Interactions | Split, interactions: Interactions) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "name": interactions.name,
+        "counts": {
+            "users": interactions.n_users,
+            "items": interactions.n_items,
+            "interactions": len(interactions),
+        },
+        "source": interactions.source,
+        "filter": [asdict(step) for step in interactions.steps],
+        "split": {"kind": log.kind, "counts": log.counts} if isinstance(log, Split) else None,
+        "fingerprint": interactions.fingerprint,
+    }
+
+
+def _write_columns(path: Path, columns: dict[str, NDArray[Any]]) -> None:
+    """Write columns plainly, one page each."""
+    arrays = {name: pa.array(column) for name, column in columns.items()}
+    if "time" in arrays:
+        arrays["time"] = arrays["time"].view(pa.timestamp("us", tz="UTC"))
+    schema = pa.schema([pa.field(name, a.type, nullable=False) for name, a in arrays.items()])
+    layout: dict[str, Any] = {
+        "compression": "none",
+        "use_dictionary": False,
+        "write_statistics": False,
+        "data_page_size": 2**31 - 1,
+        "row_group_size": _ROWS_A_GROUP,
+    }
+    if "max_rows_per_page" in inspect.signature(pq.write_table).parameters:
+        layout["max_rows_per_page"] = _ROWS_A_GROUP
+    pq.write_table(pa.table(list(arrays.values()), schema=schema), path, **layout)
+
+
+def _read_columns(path: Path, wanted: tuple[str, ...]) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yield the columns of a file, mapped where their layout allows it, else decoded."""
+    metadata = pq.read_metadata(path)
+    present = [metadata.schema.column(place).name for place in range(metadata.num_columns)]
+    for name in (name for name in wanted if name in present):
+        dtype = _DTYPES[name]
+        column = _mapped(path, metadata, present.index(name), np.dtype(dtype))
+        if column is None:
+            decoded = pq.read_table(path, columns=[name], memory_map=True)[name]
+            if pa.types.is_timestamp(decoded.type):
+                decoded = decoded.cast(pa.timestamp("us")).cast(pa.int64())
+            column = decoded.to_numpy().astype(dtype)
+        yield name, column
+
+
+def _mapped(path: Path, metadata: Any, place: int, dtype: np.dtype[Any]) -> NDArray[Any] | None:
+    """Map one column, if it is a single plain page of `dtype`."""
+    physical = {"INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8}
+    if metadata.num_row_groups != 1:
+        return None
+    chunk, n_rows = metadata.row_group(0).column(place), metadata.num_rows
+    n_bytes = n_rows * dtype.itemsize
+    if (
+        chunk.compression != "UNCOMPRESSED"
+        or chunk.has_dictionary_page
+        or physical.get(chunk.physical_type) != dtype.itemsize
+        or metadata.schema.column(place).max_definition_level != 0
+        or _first_page_bytes(path, chunk.data_page_offset) != n_bytes
+    ):
+        return None
+    offset = chunk.data_page_offset + chunk.total_compressed_size - n_bytes
+    return np.asarray(np.memmap(path, dtype, mode="r", offset=offset, shape=(n_rows,)))
+
+
+def _first_page_bytes(path: Path, offset: int) -> int | None:
+    """Return the size of the page at `offset`, from its Thrift header; None if it is not plain.
+
+    The header opens with three int32 fields (0x15): page type (0 is a data page), size before
+    and size after compression, each as a zigzag varint.
+    """
+    with path.open("rb") as file:
+        file.seek(offset)
+        header = iter(file.read(32))
+    numbers = []
+    for _ in range(3):
+        if next(header, None) != 0x15:
+            return None
+        number = shift = 0
+        for byte in header:
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        numbers.append((number >> 1) ^ -(number & 1))
+    page_type, before, after = numbers
+    return before if page_type == 0 and before == after else None
+
+
+def _read_ids(path: Path) -> tuple[Vocabulary, FeatureTable | None]:
+    frame = pl.read_parquet(path)
+    features = frame.drop("id")
+    return Vocabulary(frame["id"]), FeatureTable(features) if features.width else None
+
+
+def _damaged(folder: Path, found: str) -> DataError:
+    return DataError(
+        f"a dataset directory must be as it was written; found in '{folder}' {found}; prepare it "
+        "again"
+    )

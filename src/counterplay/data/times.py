@@ -1,0 +1,129 @@
+"""Times of a log, whatever they look like, in microseconds since 1970."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import polars as pl
+
+from counterplay.data.columns import numbers_of
+from counterplay.errors import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from counterplay.data.findings import Findings
+
+TimeUnit = Literal["s", "ms", "us", "ns"]
+_MICROSECONDS: dict[TimeUnit, float] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
+_LATEST = float(1 << 61)  # beyond it, in microseconds, a difference of two times can overflow
+_TIME_FORMATS = (
+    "%+",  # 2017-07-30T07:44:10Z and its relatives
+    "%Y-%m-%d %H:%M:%S%.f %Z",
+    "%Y-%m-%d %H:%M:%S%.f%:z",
+    "%Y-%m-%d %H:%M:%S%.f",
+    "%Y-%m-%dT%H:%M:%S%.f",
+    "%Y-%m-%d %H:%M",
+    "%a %b %d %H:%M:%S %z %Y",  # Sun Jul 30 07:44:10 -0700 2017
+    "%Y/%m/%d %H:%M:%S",
+)
+_DATE_FORMATS = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d")
+
+
+@dataclass(slots=True)
+class TimeColumn:
+    """Times in microseconds since 1970, UTC.
+
+    Numbers count seconds, milliseconds, microseconds or nanoseconds, told apart by their median
+    unless `unit` says which. Text is ISO 8601 or one of a few common forms; a time without zone
+    is UTC.
+    """
+
+    name: str
+    findings: Findings
+    unit: TimeUnit | None = None
+    _format: str | None = None
+    _numeric: bool | None = None
+    _batches: list[NDArray[Any]] = field(default_factory=list)
+
+    def add(self, values: pl.Series, first_row: int) -> None:
+        """Take one batch."""
+        dtype = values.dtype
+        if dtype == pl.String:
+            times = self._from_text(values)
+        elif dtype.is_numeric():
+            times, self._numeric = values, True
+        elif dtype == pl.Date or isinstance(dtype, pl.Datetime):
+            times, self._numeric = _microseconds(values), False
+        else:
+            raise DataError(
+                f"times must be numbers, dates or text; found column '{self.name}' of type "
+                f"{dtype}; convert it, or leave it out with '-'"
+            )
+        bad = times.is_null()
+        if times.dtype.is_float():
+            bad |= ~times.is_finite().fill_null(value=False)
+        self.findings.note(
+            self.name,
+            "times must be dates, ISO 8601 text or numbers since 1970",
+            "correct those rows, or leave the column out with '-'",
+            bad,
+            values,
+            first_row,
+        )
+        if not bad.any():
+            self._batches.append(times.to_numpy())
+
+    def _from_text(self, values: pl.Series) -> pl.Series:
+        if self._numeric is None:
+            sample = values.drop_nulls().head(1000).str.strip_chars()
+            n_numbers = int(sample.cast(pl.Float64, strict=False).is_not_null().sum())
+            looks_like_dates = sample.str.contains(r"^(19|20)\d{6}$").all()
+            self._numeric = not looks_like_dates and 2 * n_numbers >= max(1, len(sample))
+        if self._numeric:
+            return numbers_of(values, self.name, whole=True)
+        text = values.str.strip_chars()
+        if self._format is None:
+            sample = text.drop_nulls().head(1000)
+            self._format = max(
+                (*_TIME_FORMATS, *_DATE_FORMATS),
+                key=lambda form: len(sample) - _parse(sample, form).null_count(),
+            )
+        return _parse(text, self._format)
+
+    def finish(self) -> NDArray[np.int64]:
+        """Return the whole column."""
+        if not self._numeric:
+            return np.concatenate(self._batches).astype(np.int64, copy=False)
+        raw = np.concatenate(self._batches)
+        scale = _MICROSECONDS[self.unit or _unit_of(raw)]
+        far = np.flatnonzero(np.abs(raw.astype(np.float64)) * scale > _LATEST)
+        if len(far):
+            raise DataError(
+                f"times must be numbers since 1970 in one unit; found {len(far):,} of "
+                f"{len(raw):,} rows where column '{self.name}' is out of range, the first at row "
+                f"{far[0] + 1:,} with {raw[far[0]]}; correct those rows, or name the unit"
+            )
+        if raw.dtype.kind == "f":
+            return np.round(raw * scale).astype(np.int64)
+        whole = raw.astype(np.int64, copy=False)
+        return whole * np.int64(scale) if scale >= 1 else whole // np.int64(1 / scale)
+
+
+def _unit_of(raw: NDArray[Any]) -> TimeUnit:
+    """Tell the unit by the median: its year is then between 1973 and 5138."""
+    middle = float(np.median(np.abs(raw[:: max(1, len(raw) // 100_000)])))
+    limits: tuple[tuple[float, TimeUnit], ...] = ((1e11, "s"), (1e14, "ms"), (1e17, "us"))
+    return next((unit for limit, unit in limits if middle < limit), "ns")
+
+
+def _parse(text: pl.Series, form: str) -> pl.Series:
+    if form in _DATE_FORMATS:
+        return _microseconds(text.str.to_date(form, strict=False))
+    return _microseconds(text.str.to_datetime(form, time_unit="us", strict=False))
+
+
+def _microseconds(times: pl.Series) -> pl.Series:
+    return times.cast(pl.Datetime("us")).to_physical().cast(pl.Int64)
