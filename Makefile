@@ -20,7 +20,7 @@ check: $(VENV)/.ready
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.ready
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python -m benchmarks.run
 
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build

@@ -45,9 +45,8 @@ def main(folder: Path) -> None:
     found = cp.profile(split.interactions)
     print(f"{found.n_interactions:,} clicks of {found.n_users:,} users on {found.n_items:,} items")
     print(f"density {found.density:.2%}, popularity Gini {found.popularity_gini:.2f}")
-    print(
-        f"{found.repeated_share:.1%} of clicks repeat a pair, {found.first_time} to {found.last_time}"
-    )
+    print(f"{found.repeated_share:.1%} of clicks repeat a pair")
+    print(f"from {found.first_time} to {found.last_time}")
     for step in split.interactions.steps:
         print(step)
     print(split)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
-import click
 import typer
 
 import counterplay
@@ -15,7 +14,7 @@ from counterplay.cli.download import download
 from counterplay.cli.prepare import prepare
 from counterplay.errors import ConfigError, CounterplayError, DataError
 
-FINE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 app = typer.Typer(
     name="counterplay",
@@ -48,23 +47,26 @@ def _root(
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every way out has one line and one exit code."""
     try:
-        code = app(arguments, prog_name="counterplay", standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else FINE)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        app(arguments, prog_name="counterplay")
+    except SystemExit as ended:  # typer has spoken already, except of an interruption
+        if ended.code == INTERRUPTED:
+            _say("interrupted; nothing half-written was left behind")
+        raise
     except (DataError, ConfigError) as error:
-        _say(str(error))
-        sys.exit(BAD_INPUT)
+        _leave(BAD_INPUT, str(error))
     except CounterplayError as error:
-        _say(str(error))
-        sys.exit(FAILED)
+        _leave(FAILED, str(error))
     except OSError as error:
-        _say(f"files must be readable and writable; found {error}; check the path and the disk")
-        sys.exit(BAD_INPUT if isinstance(error, PermissionError | NotADirectoryError) else FAILED)
-    except (KeyboardInterrupt, click.Abort):
-        _say("interrupted; nothing half-written was left behind")
-        sys.exit(INTERRUPTED)
+        known = isinstance(error, PermissionError | NotADirectoryError)
+        _leave(
+            BAD_INPUT if known else FAILED,
+            f"files must be readable and writable; found {error}; check the path and the disk",
+        )
+
+
+def _leave(code: int, text: str) -> NoReturn:
+    _say(text)
+    sys.exit(code)
 
 
 def _say(text: str) -> None:

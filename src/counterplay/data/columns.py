@@ -99,6 +99,11 @@ class NumberColumn:
         """Take one batch."""
         numbers = numbers_of(values, self.name)
         low, high = self.bounds
+        if not (self.whole or self.open_below or numbers.has_nulls()):
+            batch = numbers.to_numpy()
+            if low <= batch.min(initial=np.inf) and batch.max(initial=-np.inf) <= high:
+                self._batches.append(batch.astype(self.dtype, copy=False))
+                return  # the usual case; NaN fails both comparisons
         good = numbers.is_finite() & (numbers <= high)
         good &= (numbers > low) if self.open_below else (numbers >= low)
         if self.whole:
@@ -157,6 +162,8 @@ def numbers_of(values: pl.Series, name: str, *, whole: bool = False) -> pl.Serie
             exact = text.cast(pl.Int64, strict=False)
             return exact if exact.null_count() == numbers.null_count() else numbers
         return numbers
+    if values.dtype.is_float():
+        return values
     if values.dtype.is_numeric() or values.dtype in (pl.Boolean, pl.Null):
         return values.cast(pl.Float64, strict=False)
     raise DataError(

@@ -63,6 +63,7 @@ class NegativeSampler:
         else:
             start, mass = self._cumulative[items], np.diff(self._cumulative)[items]
             self._total = int(self._cumulative[-1])
+            self._guide, self._guide_shift = _guide(self._cumulative)
         # For each seen item: the seen mass before it in the user's own line, and where it would
         # stand if only unseen items were lined up. Both begin anew with every user.
         running = np.zeros(len(items) + 1, dtype=np.int64)
@@ -110,8 +111,12 @@ class NegativeSampler:
         """Return the item under a point on the line of all items."""
         if self._cumulative is None:
             return point.astype(np.int32)
-        place = np.searchsorted(self._cumulative, point, side="right") - 1
-        return place.astype(np.int32)
+        item: NDArray[np.int32] = self._guide[
+            point >> self._guide_shift
+        ]  # right, or a few items short
+        short = np.flatnonzero(self._cumulative[item + 1] <= point)
+        item[short] = np.searchsorted(self._cumulative, point[short], side="right") - 1
+        return item
 
     def _where_seen(self, pairs: NDArray[np.int64]) -> NDArray[np.intp]:
         """Return the places of pairs that are in the log."""
@@ -139,6 +144,14 @@ def _cumulative_mass(log: Interactions, exponent: float) -> NDArray[np.int64] | 
     share = (events + 1.0) ** exponent
     mass = np.maximum(np.round(share / share.sum() * _MASS), 1).astype(np.int64)
     return np.concatenate([[0], np.cumsum(mass)])
+
+
+def _guide(cumulative: NDArray[np.int64]) -> tuple[NDArray[np.int32], np.int64]:
+    """Cut the line of all items into equal stretches; return the item at which each begins."""
+    shift = max(0, int(cumulative[-1]).bit_length() - (8 * len(cumulative)).bit_length())
+    begins = np.arange(0, int(cumulative[-1]), 1 << shift)
+    items = np.searchsorted(cumulative, begins, side="right") - 1
+    return items.astype(np.int32), np.int64(shift)
 
 
 def _bitmap(pairs: NDArray[np.int64]) -> tuple[NDArray[np.uint8], np.uint64]:

@@ -28,7 +28,7 @@ def stable_order(*keys: NDArray[np.integer]) -> NDArray[np.int64] | None:
         return None
     position_bits = int(n_rows - 1).bit_length()
     position_mask = np.int64((1 << position_bits) - 1)
-    offsets = [key.astype(np.int64) - np.int64(key.min()) for key in keys]
+    offsets = [_coarsest(key.astype(np.int64) - np.int64(key.min())) for key in keys]
     widths = [int(offset.max()).bit_length() for offset in offsets]
     order: NDArray[np.int64] | None = None
     for digit in _digits(offsets, widths, room=63 - position_bits):
@@ -40,6 +40,16 @@ def stable_order(*keys: NDArray[np.integer]) -> NDArray[np.int64] | None:
         packed &= position_mask
         order = packed if order is None else order[packed]
     return order
+
+
+def _coarsest(offset: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Drop trailing zeros that all numbers share: whole seconds need fewer bits."""
+    for unit in (1_000_000, 1_000):
+        if bool((offset[:1000] % unit == 0).all()) and len(offset) > 1000:
+            coarse = offset // unit
+            if bool((coarse * unit == offset).all()):
+                return coarse
+    return offset
 
 
 def _digits(

@@ -115,7 +115,8 @@ def prepare(
         if plan.split == "auto":
             return log
         log = log.interactions
-    log = without_duplicates(log, plan.duplicates) if known else log
+    if known and plan.duplicates != "all":
+        log = without_duplicates(log, plan.duplicates)
     if plan.threshold is not None:
         log = log.to_implicit(plan.threshold)
     if plan.filters_events:

@@ -218,10 +218,17 @@ def readable(path: Path, kind: str) -> Iterator[None]:
         raise DataError(
             f"a log must exist to be read; found nothing at '{path}'; check the path"
         ) from None
-    except (pl.exceptions.PolarsError, OSError, UnicodeError) as error:
+    except (
+        pl.exceptions.PolarsError,
+        pl.exceptions.PanicException,  # what the parser throws at some damaged files
+        OSError,
+        UnicodeError,
+    ) as error:
         what = _first_line(error)
         if isinstance(error, pl.exceptions.NoDataError):
             what = "an empty file"
+        elif kind == "ndjson" and "Syntax" in what:
+            what = "a line that is not a JSON object"
         elif "unexpected end" in what:
             what = "a file that ends too early"
         raise DataError(

@@ -64,7 +64,7 @@ class Split:
     @property
     def counts(self) -> dict[str, int]:
         """Number of rows in each part."""
-        return dict(zip(PARTS, np.bincount(self.part, minlength=3).tolist(), strict=True))
+        return {name: int((self.part == part).sum()) for part, name in enumerate(PARTS)}
 
     @cached_property
     def seen_share(self) -> float:
@@ -103,11 +103,10 @@ def leave_last_two_out(log: Interactions) -> Split:
 
     Warns that training rows of one user may be later than test rows of another.
     """
-    from_end = log.offsets[1:][log.user] - np.arange(len(log))  # 1 for a user's last row
-    long_enough = (np.diff(log.offsets) >= 3)[log.user]
+    ends = log.offsets[1:][np.diff(log.offsets) >= 3]
     part = np.zeros(len(log), dtype=np.int8)
-    part[long_enough & (from_end == 2)] = VALIDATION
-    part[long_enough & (from_end == 1)] = TEST
+    part[ends - 2] = VALIDATION
+    part[ends - 1] = TEST
     split = Split(log, part, "leave-last-two")
     if log.time is None:
         _warn(

@@ -99,8 +99,8 @@ class TimeColumn:
             return np.concatenate(self._batches).astype(np.int64, copy=False)
         raw = np.concatenate(self._batches)
         scale = _MICROSECONDS[self.unit or _unit_of(raw)]
-        far = np.flatnonzero(np.abs(raw.astype(np.float64)) * scale > _LATEST)
-        if len(far):
+        if max(abs(float(raw.min())), abs(float(raw.max()))) * scale > _LATEST:
+            far = np.flatnonzero(np.abs(raw.astype(np.float64)) * scale > _LATEST)
             raise DataError(
                 f"times must be numbers since 1970 in one unit; found {len(far):,} of "
                 f"{len(raw):,} rows where column '{self.name}' is out of range, the first at row "

@@ -106,13 +106,13 @@ def encode_integers(batches: list[NDArray[np.int64]]) -> tuple[Vocabulary, NDArr
     low = min(int(batch.min()) for batch in batches)
     high = max(int(batch.max()) for batch in batches)
     n_rows = sum(len(batch) for batch in batches)
-    if high - low < 2 * n_rows + _SMALL:  # dense enough to look up directly
-        present = np.zeros(high - low + 1, dtype=np.bool_)
+    if low >= 0 and high < 2 * n_rows + _SMALL:  # small enough to look up directly
+        present = np.zeros(high + 1, dtype=np.bool_)
         for batch in batches:
-            present[batch - np.int64(low)] = True
+            present[batch] = True
         index_of = np.cumsum(present, dtype=np.int32) - np.int32(1)
-        index = [index_of[batch - np.int64(low)] for batch in batches]
-        ids = np.flatnonzero(present) + low
+        index = [index_of[batch] for batch in batches]
+        ids = np.flatnonzero(present)
     else:
         ids = np.unique(np.concatenate([np.unique(batch) for batch in batches]))
         index = [np.searchsorted(ids, batch).astype(np.int32) for batch in batches]

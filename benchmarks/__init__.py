@@ -1,0 +1,1 @@
+"""Benchmarks against peers and limits; not part of the test run."""

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import functools
+import json
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from .conftest import Run
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    folder = tmp_path / "served"
+    folder.mkdir()
+    handler = functools.partial(Quiet, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}", folder
+        running.shutdown()
+        thread.join()
+
+
+def test_a_file_without_checksum_is_fetched_and_said_so(
+    server: tuple[str, Path], tmp_path: Path, run: Run
+) -> None:
+    address, folder = server
+    name = "goodreads_reviews_history_biography.json.gz"
+    (folder / name).write_bytes(b"reviews")
+    outcome = run("download", "goodreads", "--out", tmp_path / "books", "--from", address)
+    assert outcome.code == 0
+    assert (tmp_path / "books" / name).read_bytes() == b"reviews"
+    assert f"note: no checksum is known for {name}" in outcome.err
+    assert "next: counterplay prepare" in outcome.out
+
+
+def test_the_result_as_json(server: tuple[str, Path], tmp_path: Path, run: Run) -> None:
+    address, folder = server
+    name = "goodreads_reviews_history_biography.json.gz"
+    (folder / name).write_bytes(b"")
+    outcome = run("download", "goodreads", "--out", tmp_path / "b", "--from", address, "--json")
+    result = json.loads(outcome.out)
+    assert result["unchecked"] == [name]
+    assert result["sha256"][name].startswith("e3b0c44298fc1c14")
+
+
+def test_a_wrong_checksum_is_one_sentence(
+    server: tuple[str, Path], tmp_path: Path, run: Run
+) -> None:
+    address, folder = server
+    (folder / "ml-100k.zip").write_bytes(b"not the archive")
+    outcome = run("download", "ml-100k", "--out", tmp_path / "ml", "--from", address)
+    assert outcome.code == 2
+    assert "must have the SHA-256 50d2a982" in outcome.err
+    assert not (tmp_path / "ml").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("ml-1", "did you mean 'ml-1m'"), ("x", "take one")]
+)
+def test_unknown_datasets_are_refused(name: str, expected: str, tmp_path: Path, run: Run) -> None:
+    outcome = run("download", name, "--out", tmp_path / "x")
+    assert outcome.code == 2
+    assert expected in outcome.err

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import counterplay as cp
+from counterplay.cli.main import main
+
+from .conftest import Run
+
+FRAME = pl.DataFrame(
+    {
+        "customer nr": [f"c{n % 5:03}" for n in range(60)],
+        "Artikel": [n % 7 for n in range(60)],
+        "stars": [1 + n % 5 for n in range(60)],
+        "when": [f"2024-03-{1 + n % 28:02}" for n in range(60)],
+    }
+)
+COLUMNS = ("--user", "customer nr", "--item", "Artikel", "--time", "when")
+
+
+@pytest.fixture
+def odd_names(tmp_path: Path) -> Path:
+    FRAME.write_csv(tmp_path / "export.csv", separator=";")
+    return tmp_path / "export.csv"
+
+
+def test_a_log_becomes_a_dataset_directory(odd_names: Path, tmp_path: Path, run: Run) -> None:
+    outcome = run("prepare", odd_names, *COLUMNS, "--out", tmp_path / "data")
+    assert outcome.code == 0
+    assert "60 rows, explicit feedback" in outcome.out
+    assert "leave-last-two: 50 train, 5 validation, 5 test" in outcome.out
+    assert outcome.err.startswith("note: leave-last-two-out leaks time")
+    split = cp.load_split(tmp_path / "data", verify=True)
+    assert split.interactions.users.ids.to_list() == [f"c{n:03}" for n in range(5)]
+
+
+def test_json_is_all_that_standard_output_has(odd_names: Path, tmp_path: Path, run: Run) -> None:
+    outcome = run("prepare", odd_names, *COLUMNS, "--out", tmp_path / "data", "--json")
+    result = json.loads(outcome.out)
+    assert result["profile"]["n_interactions"] == 60
+    assert result["split"]["counts"] == {"train": 50, "validation": 5, "test": 5}
+    assert result["fingerprint"] == cp.load(tmp_path / "data").fingerprint
+    assert len(result["notes"]) == 1
+
+
+def test_filters_thresholds_and_splits(odd_names: Path, tmp_path: Path, run: Run) -> None:
+    outcome = run(
+        "prepare", odd_names, *COLUMNS, "--out", tmp_path / "data", "--duplicates", "first",
+        "--threshold", 2, "--items-above", 1, "--users-below", 99, "--core", 2,
+        "--split", "time", "--validation-from", "2024-03-20", "--test-from", "2024-03-25",
+    )  # fmt: skip
+    assert outcome.code == 0
+    assert "step 1      duplicates: 25 of 60 rows repeat" in outcome.out
+    assert cp.load_split(tmp_path / "data").kind == "time"
+
+
+def test_a_known_folder_is_recognised(tmp_path: Path, run: Run) -> None:
+    folder = tmp_path / "ml-100k"
+    folder.mkdir()
+    rows = "".join(f"{u}\t{i}\t3\t{880000000 + u * i}\n" for u in (1, 2) for i in (1, 2, 3))
+    (folder / "u.data").write_text(rows)
+    outcome = run("prepare", folder, "--out", tmp_path / "data", "--json")
+    assert json.loads(outcome.out)["profile"]["name"] == "ml-100k"
+    assert run("prepare", folder / "u.data", "--out", tmp_path / "x").code == 2
+    assert run("prepare", folder, "--out", tmp_path / "y", "--format", "ml-1m").code == 2
+
+
+def test_what_is_there_is_kept_unless_told(odd_names: Path, tmp_path: Path, run: Run) -> None:
+    arguments = ("prepare", odd_names, *COLUMNS, "--out", tmp_path / "data")
+    assert run(*arguments).code == 0
+    before = (tmp_path / "data" / "dataset.json").read_bytes()
+    refused = run(*arguments, "--split", "none")
+    assert refused.code == 2
+    assert "must be a new or empty folder" in refused.err
+    assert (tmp_path / "data" / "dataset.json").read_bytes() == before
+    assert run(*arguments, "--split", "none", "--overwrite").code == 0
+    assert (tmp_path / "data" / "dataset.json").read_bytes() != before
+
+
+BROKEN: dict[str, bytes] = {
+    "no_columns.csv": b"a,b\n1,2\n3,4\n",
+    "one_user.csv": b"user,item\n1,2\n1,3\n",
+    "nothing.csv": b"",
+    "cut.csv.gz": gzip.compress(FRAME.write_csv().encode())[:50],
+    "wrong.parquet": b"user,item\n1,2\n",
+    "bad_rating.csv": b"user,item,rating\n1,2,x\n3,4,5\n",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_bad_input_is_one_sentence_and_nothing_is_left(name: str, tmp_path: Path, run: Run) -> None:
+    source = tmp_path / "in" / name
+    source.parent.mkdir()
+    source.write_bytes(BROKEN[name])
+    outcome = run("prepare", source, "--out", tmp_path / "out" / "data")
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert outcome.err.count("\n") == 1
+    assert outcome.err.startswith("counterplay: ")
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+@given(st.binary(max_size=200), st.sampled_from(["csv", "tsv", "ndjson", "parquet", "csv.gz"]))
+def test_fuzzed_files_never_leave_anything_behind(
+    tmp_path: Path, content: bytes, ending: str
+) -> None:
+    source = tmp_path / f"fuzz.{ending}"
+    source.write_bytes(content)
+    with pytest.raises(SystemExit) as caught:
+        main(["prepare", str(source), "--out", str(tmp_path / "data")])
+    assert caught.value.code == 2
+    assert [path.name for path in tmp_path.iterdir()] == [source.name]
+    source.unlink()
+
+
+def test_ids_that_look_like_markup_are_shown_as_they_are(tmp_path: Path, run: Run) -> None:
+    frame = pl.DataFrame({"user": ["[red]a", "<b>"], "item": ["[/]", "[bold]"]})
+    frame.write_parquet(tmp_path / "log.parquet")
+    outcome = run("prepare", tmp_path / "log.parquet", "--out", tmp_path / "d", "--name", "[red]x")
+    assert outcome.code == 0
+    assert "[red]x: 2 rows" in outcome.out

@@ -1,0 +1,39 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).parents[1]
+
+settings.register_profile(
+    "counterplay",
+    deadline=None,
+    derandomize=True,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("counterplay")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Callable[[str], Path]:
+    """Give the folder of a real dataset; skip where it is absent."""
+
+    def folder(name: str) -> Path:
+        place = Path(os.environ.get("COUNTERPLAY_DATA", ROOT.parent / "shared" / "data")) / name
+        if not place.exists():
+            pytest.skip(f"the real data {name} are not there (COUNTERPLAY_DATA names their place)")
+        return place
+
+    return folder

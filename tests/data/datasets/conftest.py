@@ -1,0 +1,251 @@
+"""Invented data in the official layout of every dataset, and where the real ones may be."""
+
+import gzip
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counterplay import DataError, Interactions, Split, read_dataset
+
+Files = dict[str, bytes]
+
+GENRES_100K = (
+    *("unknown", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime"),
+    *("Documentary", "Drama", "Fantasy", "Film-Noir", "Horror", "Musical", "Mystery"),
+    *("Romance", "Sci-Fi", "Thriller", "War", "Western"),
+)
+
+
+def _lines(*lines: str, encoding: str = "utf-8", end: str = "\n") -> bytes:
+    return "".join(f"{line}{end}" for line in lines).encode(encoding)
+
+
+def _movie_100k(number: int, title: str, released: str, *genres: str) -> str:
+    flags = [str(int(genre in genres)) for genre in GENRES_100K]
+    return "|".join([str(number), title, released, "", f"http://example.org/{number}", *flags])
+
+
+def _review(user: str, book: str, rating: int, updated: str) -> str:
+    return json.dumps(
+        {
+            "user_id": user,
+            "book_id": book,
+            "review_id": f"review-{user}-{book}",
+            "rating": rating,
+            "review_text": 'She said "user_id": 9,\nand left, {really}.',
+            "date_added": "Sat Jan 01 00:00:00 -0800 2000",
+            "date_updated": updated,
+            "read_at": "",
+            "started_at": None,
+            "n_votes": 3,
+            "n_comments": 0,
+        }
+    )
+
+
+def _impressions(*rows: tuple[str, int, int, int, float, str]) -> bytes:
+    """Lines of time, item, position, click, propensity and user features, numbered as by pandas."""
+    return _lines(
+        ",timestamp,item_id,position,click,propensity_score,"
+        "user_feature_0,user_feature_1,user_feature_2,user_feature_3,"
+        "user-item_affinity_0,user-item_affinity_1,user-item_affinity_2",
+        *(",".join(map(str, (n, *row, 0.0, 0.5, 1.0))) for n, row in enumerate(rows)),
+    )
+
+
+LAYOUTS: dict[str, Files] = {
+    "ml-1m": {
+        "ratings.dat": _lines(
+            "7::30::5::1000000300",
+            "2::10::3::1000000200",
+            "7::10::4::1000000100",
+            "2::20::1::1000000150",
+        ),
+        "users.dat": _lines("2::M::25::4::01234", "7::F::56::16::98765-4321", "9::M::18::0::11111"),
+        "movies.dat": _lines(
+            "10::Été: la suite (1987)::Comedy|Drama",
+            "20::Señal 2: El Niño (or: Signal) (1999)::Action",
+            "30::Numéro 30 (Zahl) (2000)::Children's|Film-Noir|Sci-Fi",
+            encoding="latin-1",
+        ),
+    },
+    "ml-100k": {
+        "u.data": _lines("3\t5\t4\t900000020", "1\t4\t2\t900000030", "3\t4\t5\t900000010"),
+        "u.user": _lines("1|31|F|baker|01234", "3|47|M|none|T8H1N"),
+        "u.item": _lines(
+            _movie_100k(4, "Crème: a film (1994)", "14-Feb-1994", "Comedy", "Romance"),
+            _movie_100k(5, "unknown", "", "unknown"),
+            encoding="latin-1",
+        ),
+    },
+    "movietweetings": {
+        "ratings.dat": _lines(
+            "1::0012345::10::1400000001", "2::12345::0::1400000002", "1::7654321::7::1400000000"
+        ),
+        "movies.dat": _lines(
+            "0012345::Ōkami: 狼 (1931)::Drama|Short", "12345::Untitled::", "7654321::Sun (2014)"
+        ),
+    },
+    "lastfm": {
+        "user_taggedartists-timestamps.dat": _lines(
+            "userID\tartistID\ttagID\ttimestamp",
+            "5\t100\t13\t1300000000123",
+            "4\t101\t13\t1290000000000",
+            "5\t100\t14\t1300000000123",
+            "5\t99\t14\t1200000000000",
+            "4\t101\t15\t1295000000000",
+            end="\r\n",
+        ),
+    },
+    "goodreads": {
+        "goodreads_reviews_invented.json.gz": gzip.compress(
+            _lines(
+                _review("f0e1", "205", 4, "Sun Jul 30 07:44:10 -0700 2017"),
+                _review("00aa", "31", 0, "Thu Feb 29 23:59:59 +0000 2024"),
+                _review("f0e1", "31", 5, "Sun Jul 30 07:44:09 -0700 2017"),
+            ),
+            mtime=0,
+        ),
+    },
+    "goodbooks": {
+        "ratings.csv": _lines("user_id,book_id,rating", "8,3,5", "6,1,4", "8,1,2"),
+        "books.csv": _lines(
+            "book_id,isbn,authors,original_publication_year,title,language_code",
+            '1,0001,"Doe, Jane, Roe, Richard",1999.0,"Salt, ""Sea"", and Sand",eng',
+            '3,0003,Anonymous,-420.0,"Old, older",',
+            '4,0004,"Poe, Jo",,Unread,fre',
+        ),
+    },
+    "coat": {
+        "train.ascii": _lines("5 0 1 0", "0 2 0 0", "0 0 3 0"),
+        "test.ascii": _lines("0 4 0 0", "1 0 0 0", "0 0 2 0"),
+        "user_item_features/user_features.ascii": _lines("1 0 0 1", "0 1 1 0", "0 1 0 0"),
+        "user_item_features/user_features_map.txt": (
+            b"gender:men\ngender:women\nage:20-30\nage:over 60"
+        ),
+        "user_item_features/item_features.ascii": _lines("1 0 1", "0 1 0", "0 1 1", "1 0 0"),
+        "user_item_features/item_features_map.txt": b"color:navy\ncolor:other\nonfrontpage:yes",
+    },
+    "open-bandit": {
+        "all.csv": _impressions(
+            ("2020-02-01 10:00:00.000001+00:00", 2, 3, 0, 0.25, "y,b,c,d"),
+            ("2020-02-01 09:00:00.500000+00:00", 0, 1, 1, 0.125, "x,b,c,d"),
+            ("2020-02-01 09:30:00+00:00", 0, 2, 0, 1.0, "y,b,c,d"),
+        ),
+        "item_context.csv": _lines(
+            ",item_id,item_feature_0,item_feature_1,item_feature_2,item_feature_3",
+            "0,0,-0.5,red,long,p",
+            "1,1,0.25,blue,long,q",
+            "2,2,1.75,red,short,q",
+        ),
+    },
+}
+_PLACES = {"open-bandit": "random/all"}
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., Path]:
+    """Write a dataset's layout; `changes` replaces files, or leaves them out by None."""
+
+    def write(name: str, changes: Mapping[str, bytes | None] | None = None) -> Path:
+        folder = tmp_path / _PLACES.get(name, name)
+        for file, content in {**LAYOUTS[name], **(changes or {})}.items():
+            if content is not None:
+                path = folder / file
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def layout() -> Callable[[str, str], bytes]:
+    """Return the content of one file of a layout, to be changed."""
+
+    def content(name: str, file: str) -> bytes:
+        return LAYOUTS[name][file]
+
+    return content
+
+
+@pytest.fixture
+def read_log() -> Callable[[str, Path], Interactions]:
+    def read(name: str, path: Path) -> Interactions:
+        log = read_dataset(name, path)
+        assert isinstance(log, Interactions)
+        return log
+
+    return read
+
+
+@pytest.fixture
+def read_split() -> Callable[[str, Path], Split]:
+    def read(name: str, path: Path) -> Split:
+        split = read_dataset(name, path)
+        assert isinstance(split, Split)
+        return split
+
+    return read
+
+
+@pytest.fixture
+def columns() -> Callable[[Interactions], dict[str, list[Any]]]:
+    """Return all columns that a log has as plain lists, with the original ids."""
+
+    def plain(log: Interactions) -> dict[str, list[Any]]:
+        return {name: column.tolist() for name, column in log.columns()} | {
+            "user": log.users.decode(log.user).to_list(),
+            "item": log.items.decode(log.item).to_list(),
+        }
+
+    return plain
+
+
+@pytest.fixture
+def features() -> Callable[[Interactions, str], dict[Any, dict[str, Any]] | None]:
+    """Return the features of every user or item as plain values by its id."""
+
+    def plain(log: Interactions, role: str) -> dict[Any, dict[str, Any]] | None:
+        table = getattr(log, f"{role}_features")
+        ids = getattr(log, f"{role}s").ids.to_list()
+        return None if table is None else dict(zip(ids, table.frame.to_dicts(), strict=True))
+
+    return plain
+
+
+@pytest.fixture
+def refused() -> Callable[..., AbstractContextManager[None]]:
+    """Expect an error of one sentence that has each of the given words in it."""
+
+    @contextmanager
+    def check(*words: str, error: type[Exception] = DataError) -> Iterator[None]:
+        with pytest.raises(error) as caught:
+            yield
+        message = str(caught.value)
+        assert "\n" not in message
+        assert message.count("; ") >= 2, f"not in the form must; found; next: {message}"
+        for word in words:
+            assert word in message
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Callable[[str], Path]:
+    """Return the folder of a real dataset, or skip the test where it is absent."""
+    repository = Path(__file__).resolve().parents[3]
+    root = Path(os.environ.get("COUNTERPLAY_DATA") or repository.parent / "shared" / "data")
+
+    def place(name: str) -> Path:
+        if not (root / name).is_dir():
+            pytest.skip(f"the real data is not at '{root / name}' (set COUNTERPLAY_DATA)")
+        return root / name
+
+    return place

@@ -1,0 +1,148 @@
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+import counterplay
+from counterplay import ConfigError, Interactions, Split
+from counterplay.data.datasets import DATASETS, Dataset, dataset, dataset_at, read_dataset
+
+Make = Callable[..., Path]
+Refused = Callable[..., AbstractContextManager[None]]
+
+NAMES = [
+    "ml-1m",
+    "ml-100k",
+    "lastfm",
+    "goodreads",
+    "goodbooks",
+    "movietweetings",
+    "coat",
+    "open-bandit",
+]
+every_name = pytest.mark.parametrize("name", NAMES)
+every_dataset = pytest.mark.parametrize("each", DATASETS.values(), ids=list(DATASETS))
+
+
+def test_names_are_those_that_users_know() -> None:
+    assert list(DATASETS) == NAMES
+
+
+def test_read_dataset_is_a_public_name() -> None:
+    assert counterplay.read_dataset is read_dataset
+
+
+@every_dataset
+def test_a_dataset_says_what_it_is_and_on_what_terms(each: Dataset) -> None:
+    assert DATASETS[each.name] is each
+    assert dataset(each.name) is each
+    for text in (each.title, each.rows, each.licence, each.citation):
+        assert text.strip() == text != ""
+    assert any(year in each.citation for year in map(str, range(2005, 2030)))
+
+
+@every_dataset
+def test_files_come_from_addresses_that_cannot_be_tampered_with(each: Dataset) -> None:
+    assert each.remotes
+    assert len({remote.name for remote in each.remotes}) == len(each.remotes)
+    for remote in each.remotes:
+        assert urlsplit(remote.url).scheme == "https"
+        assert urlsplit(remote.url).path.endswith(f"/{remote.name}")
+        assert Path(remote.name).suffix in {".zip", ".gz", ".dat"}
+        assert len(remote.sha256) in {0, 64}
+        assert set(remote.sha256) <= set("0123456789abcdef")
+
+
+@every_name
+def test_a_folder_is_recognised_by_its_files(make: Make, name: str) -> None:
+    found = dataset_at(make(name))
+    assert found is not None
+    assert found.name == name
+
+
+@every_name
+def test_a_dataset_is_read_by_its_name(make: Make, name: str) -> None:
+    calls: list[tuple[int, int | None]] = []
+    read = read_dataset(name, str(make(name)), progress=lambda *call: calls.append(call))
+    assert isinstance(read, Split if name == "coat" else Interactions)
+    log = read.interactions if isinstance(read, Split) else read
+    assert log.name.startswith(name)
+    assert calls[-1][0] == len(log)
+
+
+def test_a_review_file_is_recognised_by_its_name(make: Make) -> None:
+    (file,) = make("goodreads").iterdir()
+    found = dataset_at(file)
+    assert found is not None
+    assert found.name == "goodreads"
+
+
+def test_anything_else_is_not_recognised(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("user,item\n1,2\n")
+    assert dataset_at(tmp_path) is None
+    assert dataset_at(tmp_path / "log.csv") is None
+    assert dataset_at(tmp_path / "absent") is None
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("ml-1m", "ml-1m"),
+        ("ml-100k", "ml-100k"),
+        ("lastfm-2k", "lastfm"),
+        ("goodbooks-10k-subset", "goodbooks"),
+        ("movietweetings-100k", "movietweetings"),
+        ("coat", "coat"),
+        ("obd/bts/women", "open-bandit"),
+    ],
+)
+def test_a_real_folder_is_recognised(
+    real_data: Callable[[str], Path], folder: str, name: str
+) -> None:
+    found = dataset_at(real_data(folder))
+    assert found is not None
+    assert found.name == name
+
+
+@pytest.mark.parametrize(
+    ("wrong", "nearest"), [("ml1m", "ml-1m"), ("good-books", "goodbooks"), ("last.fm", "lastfm")]
+)
+def test_an_unknown_name_is_answered_with_the_nearest(
+    refused: Refused, wrong: str, nearest: str
+) -> None:
+    with refused(f"'{wrong}'", f"did you mean '{nearest}'", error=ConfigError):
+        dataset(wrong)
+
+
+def test_a_strange_name_is_answered_with_all(refused: Refused) -> None:
+    with refused("'xyzzy'", *NAMES, error=ConfigError):
+        dataset("xyzzy")
+
+
+def test_an_unknown_name_is_refused_before_its_path_is_looked_at(
+    tmp_path: Path, refused: Refused
+) -> None:
+    with refused("did you mean 'coat'", error=ConfigError):
+        read_dataset("coats", tmp_path / "absent")
+
+
+@every_name
+def test_a_missing_path_is_refused(tmp_path: Path, refused: Refused, name: str) -> None:
+    with refused(str(tmp_path / "absent"), f"counterplay download {name}"):
+        read_dataset(name, tmp_path / "absent")
+
+
+@every_name
+def test_an_empty_folder_is_refused(tmp_path: Path, refused: Refused, name: str) -> None:
+    with refused(str(tmp_path)):
+        read_dataset(name, tmp_path)
+
+
+@every_name
+def test_a_file_of_something_else_is_refused(tmp_path: Path, refused: Refused, name: str) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("not a dataset\n")
+    with refused(str(file)):
+        read_dataset(name, file)

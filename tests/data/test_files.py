@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from counterplay import ConfigError
+from counterplay.data.files import new_directory
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def write(target: Path, text: str, *, overwrite: bool = False) -> None:
+    with new_directory(target, overwrite=overwrite) as folder:
+        (folder / "a").write_text(text)
+
+
+def test_a_new_directory_appears_whole(tmp_path: Path) -> None:
+    write(tmp_path / "deep" / "target", "one")
+    assert contents(tmp_path / "deep" / "target") == {"a": "one"}
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["target"]
+
+
+def write_half(target: Path, *, overwrite: bool = False) -> None:
+    with new_directory(target, overwrite=overwrite) as folder:
+        (folder / "a").write_text("half")
+        raise RuntimeError
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError):
+        write_half(tmp_path / "target")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_keeps_what_was_there(tmp_path: Path) -> None:
+    write(tmp_path / "target", "one")
+    with pytest.raises(RuntimeError):
+        write_half(tmp_path / "target", overwrite=True)
+    assert contents(tmp_path / "target") == {"a": "one"}
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_failing_rename_puts_back_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "target", "one")
+    rename = Path.rename
+
+    def failing(self: Path, target: Path) -> Path:
+        if Path(target).name == "target" and not self.name.endswith(".previous"):
+            raise OSError("no")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with pytest.raises(OSError, match="no"):
+        write(tmp_path / "target", "two", overwrite=True)
+    assert contents(tmp_path / "target") == {"a": "one"}
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_what_is_there_is_replaced_only_when_told(tmp_path: Path) -> None:
+    write(tmp_path / "target", "one")
+    with pytest.raises(ConfigError, match="found something at"):
+        write(tmp_path / "target", "two")
+    write(tmp_path / "target", "two", overwrite=True)
+    assert contents(tmp_path / "target") == {"a": "two"}
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_an_empty_folder_may_be_filled_and_a_file_is_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    write(tmp_path / "empty", "one")
+    assert contents(tmp_path / "empty") == {"a": "one"}
+    (tmp_path / "file").write_text("keep")
+    with pytest.raises(ConfigError):
+        write(tmp_path / "file", "two", overwrite=True)
+    assert (tmp_path / "file").read_text() == "keep"

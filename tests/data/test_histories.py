@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import counterplay as cp
+
+from .conftest import tables
+
+
+def histories_of(log: cp.Interactions) -> list[list[int]]:
+    return [log.item[log.user == user].tolist() for user in range(log.n_users)]
+
+
+@given(tables(times=True), st.integers(1, 7))
+def test_last_items_equal_brute_force(frame: pl.DataFrame, length: int) -> None:
+    log = cp.read(frame)
+    last = cp.Histories(log).last(np.arange(log.n_users), length)
+    for history, row in zip(histories_of(log), last.tolist(), strict=True):
+        expected = history[-length:]
+        assert row == [log.n_items] * (length - len(expected)) + expected
+
+
+@given(tables(times=True), st.integers(1, 6), st.data())
+def test_every_row_is_a_target_once_after_what_came_before(
+    frame: pl.DataFrame, length: int, data: st.DataObject
+) -> None:
+    log = cp.read(frame)
+    stride = data.draw(st.integers(1, length))
+    windows = cp.Histories(log).windows(length, stride=stride)
+    padding = log.n_items
+    found: dict[int, list[int]] = {user: [] for user in range(log.n_users)}
+    for user, inputs, targets in zip(*_rows(windows)[:3], strict=True):
+        real = [place for place in range(length) if targets[place] != padding]
+        found[user] = [targets[place] for place in real] + found[user]
+        for place in real:
+            if place + 1 < length and targets[place + 1] != padding:
+                assert inputs[place + 1] == targets[place]
+    assert [found[user] for user in range(log.n_users)] == histories_of(log)
+
+
+def _rows(windows: object) -> tuple[list[int], list[list[int]], list[list[int]]]:
+    return tuple(getattr(windows, name).tolist() for name in ("user", "inputs", "targets"))
+
+
+def test_windows_by_hand() -> None:
+    log = cp.read({"user": [0] * 5 + [1], "item": [0, 1, 2, 3, 4, 0], "time": range(6)})
+    windows = cp.Histories(log).windows(3)
+    assert windows.user.tolist() == [0, 0, 1]
+    assert windows.inputs.tolist() == [[1, 2, 3], [5, 5, 0], [5, 5, 5]]
+    assert windows.targets.tolist() == [[2, 3, 4], [5, 0, 1], [5, 5, 0]]
+    closer = cp.Histories(log).windows(3, stride=1)
+    assert closer.inputs.tolist()[:3] == [[1, 2, 3], [0, 1, 2], [5, 0, 1]]
+    assert closer.targets.tolist()[:3] == [[5, 5, 4], [5, 5, 3], [5, 5, 2]]
+
+
+def test_the_padding_is_one_past_the_last_item(small_log: cp.Interactions) -> None:
+    histories = cp.Histories(small_log)
+    assert histories.padding == small_log.n_items
+    assert int(histories.windows(50).inputs.max()) == small_log.n_items
+
+
+def test_a_user_without_rows_has_an_empty_history(small_log: cp.Interactions) -> None:
+    histories = cp.Histories(small_log.take(small_log.user != 1))
+    assert histories.last(np.array([1]), 2).tolist() == [[4, 4]]
+    assert 1 not in histories.windows(2).user
+
+
+def test_lengths_and_strides_must_make_sense(small_log: cp.Interactions) -> None:
+    histories = cp.Histories(small_log)
+    with pytest.raises(cp.ConfigError, match="length of 1 or more"):
+        histories.last(np.array([0]), 0)
+    with pytest.raises(cp.ConfigError, match="between 1 and the length"):
+        histories.windows(3, stride=4)

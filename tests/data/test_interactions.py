@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import counterplay as cp
+
+from .conftest import tables
+
+
+@given(tables(times=True), st.randoms(use_true_random=False))
+def test_the_order_of_the_input_does_not_matter_without_ties(
+    frame: pl.DataFrame, random: object
+) -> None:
+    distinct = frame.with_columns(time=pl.int_range(pl.len()))
+    shuffled = distinct.sample(fraction=1, shuffle=True, seed=random.randrange(99))  # type: ignore[attr-defined]
+    assert cp.read(distinct) == cp.read(shuffled)
+
+
+@given(tables(times=True))
+def test_rows_survive_in_canonical_order(frame: pl.DataFrame) -> None:
+    log = cp.read(frame)
+    expected = frame.with_columns(pl.col("time") * 1_000_000).sort(
+        "user", "time", maintain_order=True
+    )
+    result = log.to_frame().with_columns(pl.col("time").to_physical())
+    assert result.rows() == expected.select("user", "item", "time").rows()
+    assert (np.diff(log.user) >= 0).all()
+
+
+def test_columns_cannot_be_changed(small_log: cp.Interactions) -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        small_log.user[0] = 1
+    with pytest.raises(FrozenInstanceError):
+        small_log.name = "other"  # type: ignore[misc]
+
+
+def test_offsets_and_pairs(small_log: cp.Interactions) -> None:
+    assert small_log.offsets.tolist() == [0, 5, 8, 9]
+    assert small_log.pair.tolist() == [1, 2, 0, 3, 0, 4, 5, 6, 11]
+
+
+def test_equality_is_by_content(small_log: cp.Interactions) -> None:
+    same = small_log.take(np.ones(len(small_log), dtype=bool))
+    fewer = small_log.take(np.arange(8))
+    assert same == small_log
+    assert hash(same) == hash(small_log)
+    assert fewer != small_log
+    assert small_log != "log"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rating": [1, 2, 4]},
+        {"user": [1, 2, 4]},
+        {"item": ["1", "2", "3"]},
+        {"time": [1, 2, 3]},
+    ],
+)
+def test_the_fingerprint_sees_every_column(change: dict[str, list[object]]) -> None:
+    base: dict[str, list[object]] = {"user": [1, 2, 3], "item": [1, 2, 3], "rating": [1, 2, 3]}
+    assert cp.read(base).fingerprint != cp.read(base | change).fingerprint
+
+
+def test_the_fingerprint_sees_features() -> None:
+    log = {"user": [1, 2], "item": [1, 2]}
+    tables: list[dict[str, list[object]]] = [
+        {"a": [1, 2]},
+        {"b": [1, 2]},
+        {"a": [1, 3]},
+        {"a": ["x", "yz"]},
+        {"a": ["xy", "z"]},
+        {"a": [["x"], ["y", "z"]]},
+        {"a": [["x", "y"], ["z"]]},
+        {"a": [None, 2]},
+        {"a": [0, 2]},
+    ]
+    prints = {cp.read(log, user_features={"id": [1, 2], **each}).fingerprint for each in tables}
+    assert len(prints) == len(tables)
+
+
+def test_the_fingerprint_is_frozen() -> None:
+    log = cp.read({"user": ["b", "a"], "item": [1, 2], "rating": [1, 2], "time": [5, 6]})
+    assert (
+        log.fingerprint == "sha256:df3d7daad28685403ef43d52952a7245cd15d71f5cc787bf210e2d163d61eabd"
+    )
+
+
+def test_a_threshold_makes_explicit_feedback_implicit(small_log: cp.Interactions) -> None:
+    clicks = small_log.to_implicit(4)
+    assert small_log.is_explicit
+    assert not clicks.is_explicit
+    assert len(clicks) == 4
+    assert clicks.n_items == small_log.n_items
+    assert clicks.steps[-1].counts == {"rows": 5}
+
+
+def test_a_threshold_must_make_sense(small_log: cp.Interactions) -> None:
+    with pytest.raises(cp.DataError, match="must reach the threshold of 6; found the highest"):
+        small_log.to_implicit(6)
+    with pytest.raises(cp.DataError, match="needs ratings"):
+        small_log.to_implicit(4).to_implicit(4)
+
+
+def test_compact_leaves_out_ids_without_rows(small_log: cp.Interactions) -> None:
+    kept = small_log.take(small_log.user != 1).compact()
+    assert kept.users.ids.to_list() == ["a", "c"]
+    assert kept.items.ids.to_list() == [10, 20, 30, 40]
+    assert kept.user.tolist() == [0, 0, 0, 0, 0, 1]
+
+
+def test_a_log_shows_itself(small_log: cp.Interactions) -> None:
+    assert repr(small_log) == (
+        "<Interactions 'log': 9 rows, 3 users, 4 items; user, item, rating, time>"
+    )
+    assert small_log.to_frame(original_ids=False)["user"].to_list() == small_log.user.tolist()

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.stats import chisquare
+
+import counterplay as cp
+
+from .conftest import tables
+
+
+def seen_items(log: cp.Interactions, user: int) -> set[int]:
+    return set(log.item[log.user == user].tolist())
+
+
+@given(tables(), st.sampled_from([0.0, 0.75, 2.0]), st.integers(0, 99))
+def test_negatives_never_meet_the_history(frame: pl.DataFrame, exponent: float, seed: int) -> None:
+    log = cp.read(frame)
+    free = [user for user in range(log.n_users) if len(seen_items(log, user)) < log.n_items]
+    if not free:
+        return
+    users = np.array(free * 3)
+    drawn = cp.NegativeSampler(log, exponent=exponent).draw(users, 5, np.random.default_rng(seed))
+    assert drawn.shape == (len(users), 5)
+    assert ((drawn >= 0) & (drawn < log.n_items)).all()
+    for user, items in zip(users, drawn, strict=True):
+        assert not seen_items(log, user) & set(items.tolist())
+
+
+def dense_log(n_items: int, unseen: list[int]) -> cp.Interactions:
+    """User 0 has seen all but a few items, user 1 a few, user 2 one item many times."""
+    seen = [item for item in range(n_items) if item not in unseen]
+    user = [0] * len(seen) + [1] * 3 + [2] * 20
+    return cp.read({"user": user, "item": seen + unseen[:3] + [5] * 20})
+
+
+def expected_shares(log: cp.Interactions, user: int, exponent: float) -> NDArray[np.float64]:
+    share = (np.bincount(log.item, minlength=log.n_items) + 1.0) ** exponent
+    share[list(seen_items(log, user))] = 0
+    return np.asarray(share / share.sum())
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("user", [0, 1, 2])
+def test_draws_have_the_stated_distribution(exponent: float, user: int) -> None:
+    """A chi-square test each; with nine of them at 1e-4, one run in 1,100 would alarm falsely."""
+    log = dense_log(40, unseen=[1, 7, 8, 39])
+    sampler = cp.NegativeSampler(log, exponent=exponent)
+    drawn = sampler.draw(np.full(4000, user), 10, cp.Streams(1).numpy("test", user)).ravel()
+    expected = expected_shares(log, user, exponent) * len(drawn)
+    possible = expected > 0
+    counts = np.bincount(drawn, minlength=log.n_items)
+    assert counts[~possible].sum() == 0
+    assert chisquare(counts[possible], expected[possible]).pvalue > 1e-4
+
+
+def test_one_unseen_item_is_always_the_one() -> None:
+    log = dense_log(1000, unseen=[512, 3, 4])
+    only = cp.read({"user": [0] * 999 + [1], "item": [*range(512), *range(513, 1000), 512]})
+    drawn = cp.NegativeSampler(only).draw(np.zeros(50, dtype=np.int32), 4, np.random.default_rng(0))
+    assert (drawn == 512).all()
+    few = cp.NegativeSampler(log, exponent=1).draw(np.zeros(99, int), 4, np.random.default_rng(0))
+    assert set(few.ravel().tolist()) == {3, 4, 512}
+
+
+def test_a_user_who_has_seen_everything_is_an_error() -> None:
+    log = cp.read({"user": [0, 0, 1], "item": [1, 2, 1]})
+    sampler = cp.NegativeSampler(log)
+    assert sampler.draw(np.array([1]), 2, np.random.default_rng(0)).tolist() == [[1, 1]]
+    with pytest.raises(cp.DataError, match="found 1 users who have seen all 2 items"):
+        sampler.draw(np.array([1, 0, 0]), 2, np.random.default_rng(0))
+
+
+def test_epochs_differ_and_a_stream_repeats() -> None:
+    log = dense_log(200, unseen=list(range(0, 200, 2)))
+    sampler, streams = cp.NegativeSampler(log), cp.Streams(5)
+    first, again, second = (
+        sampler.draw(log.user, 4, streams.numpy("negatives", epoch)) for epoch in (0, 0, 1)
+    )
+    assert (first == again).all()
+    assert (first != second).mean() > 0.5
+
+
+def test_draws_do_not_depend_on_repeated_rows() -> None:
+    once = cp.read({"user": [0, 0, 1], "item": [1, 2, 3]})
+    often = cp.read({"user": [0, 0, 0, 0, 1], "item": [1, 1, 2, 2, 3]})
+    rngs = (np.random.default_rng(3) for _ in range(2))
+    users = np.arange(2).repeat(50)
+    first, second = (
+        cp.NegativeSampler(log).draw(users, 4, rng)
+        for log, rng in zip((once, often), rngs, strict=True)
+    )
+    assert (first == second).all()
+
+
+def test_no_users_give_no_draws(small_log: cp.Interactions) -> None:
+    drawn = cp.NegativeSampler(small_log).draw(np.array([], dtype=int), 4, np.random.default_rng(0))
+    assert drawn.shape == (0, 4)
+
+
+@pytest.mark.parametrize("exponent", [-1.0, float("nan"), float("inf")])
+def test_a_bad_exponent_is_refused(exponent: float, small_log: cp.Interactions) -> None:
+    with pytest.raises(cp.ConfigError, match="exponent of popularity"):
+        cp.NegativeSampler(small_log, exponent=exponent)

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import counterplay as cp
+from counterplay.data.profile import gini
+
+from .conftest import tables
+
+
+@given(st.lists(st.integers(0, 50), min_size=1))
+def test_gini_equals_the_mean_absolute_difference(counts: list[int]) -> None:
+    values = np.array(counts)
+    if values.sum() == 0:
+        assert gini(values) == 0
+        return
+    expected = np.abs(values[:, None] - values).mean() / (2 * values.mean())
+    assert gini(values) == pytest.approx(expected)
+
+
+@given(tables())
+def test_counts_equal_brute_force(frame: pl.DataFrame) -> None:
+    found = cp.profile(cp.read(frame))
+    pairs = set(frame.rows())
+    n_users, n_items = frame["user"].n_unique(), frame["item"].n_unique()
+    assert (found.n_interactions, found.n_users, found.n_items) == (len(frame), n_users, n_items)
+    assert found.density == pytest.approx(len(pairs) / (n_users * n_items))
+    assert found.repeated_share == pytest.approx(1 - len(pairs) / len(frame))
+    per_user = frame["user"].value_counts()["count"]
+    assert found.user_events["50%"] == pytest.approx(per_user.median())
+    assert found.user_events["100%"] == per_user.max()
+
+
+def test_times_that_cannot_be_are_counted() -> None:
+    times = [dt.datetime(1956, 1, 1), dt.datetime(2020, 5, 1), dt.datetime(2030, 1, 1)]
+    log = cp.read({"user": [1, 2, 3], "item": [1, 2, 3], "time": times})
+    found = cp.profile(log, now=dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
+    assert found.n_implausible_times == 2
+    assert (found.first_time, found.last_time) == ("1956-01-01T00:00:00Z", "2030-01-01T00:00:00Z")
+
+
+def test_optional_columns_show_when_they_are_there(small_log: cp.Interactions) -> None:
+    found = cp.profile(small_log)
+    assert found.feedback == "explicit"
+    assert found.rating_range == pytest.approx((1.0, 29 / 9, 5.0))
+    assert found.exposed_share is None
+    implicit = cp.profile(
+        cp.read(
+            {"user": [1, 2], "item": [1, 2], "exposed": [1, 0], "propensity": [0.5, 1.0]},
+            user_features={"id": [1, 2], "age": [3, 4]},
+        )
+    )
+    assert (implicit.feedback, implicit.rating_range, implicit.first_time) == (
+        "implicit",
+        None,
+        None,
+    )
+    assert (implicit.exposed_share, implicit.propensity_range) == (0.5, (0.5, 0.75, 1.0))
+    assert implicit.features == {"user": ["age"]}
+
+
+def test_a_profile_is_ready_for_json(small_log: cp.Interactions) -> None:
+    assert json.loads(json.dumps(cp.profile(small_log).to_dict()))["n_users"] == 3

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import counterplay as cp
+from counterplay.data.readers import as_frame
+
+from .conftest import tables
+
+FRAME = pl.DataFrame(
+    {
+        "user": ["u2", "u1", "u2", "u10"],
+        "item": [7, 7, 9, 8],
+        "rating": [1.0, 2.5, 3.0, 4.0],
+        "time": [40, 30, 20, 10],
+    }
+)
+EXPECTED = cp.read(FRAME)
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "log.csv": FRAME.write_csv,
+    "log.tsv": lambda path: FRAME.write_csv(path, separator="\t"),
+    "semicolons.csv": lambda path: FRAME.write_csv(path, separator=";"),
+    "log.parquet": FRAME.write_parquet,
+    "log.ndjson": FRAME.write_ndjson,
+    "log.jsonl": FRAME.write_ndjson,
+    "log.csv.gz": lambda path: path.write_bytes(gzip.compress(FRAME.write_csv().encode())),
+    "log.ndjson.gz": lambda path: path.write_bytes(gzip.compress(FRAME.write_ndjson().encode())),
+    "LOG.CSV": FRAME.write_csv,
+    "windows.csv": lambda path: path.write_bytes(
+        b"\xef\xbb\xbf" + FRAME.write_csv().replace("\n", "\r\n").encode()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_one_log_in_many_formats(name: str, tmp_path: Path) -> None:
+    WRITERS[name](tmp_path / name)
+    assert cp.read(tmp_path / name) == EXPECTED
+
+
+def test_the_format_can_be_given(tmp_path: Path) -> None:
+    FRAME.write_csv(tmp_path / "export.dat")
+    assert cp.read(str(tmp_path / "export.dat"), format="csv") == EXPECTED
+
+
+def test_frames_and_arrays_of_all_kinds() -> None:
+    assert cp.read(FRAME.lazy()) == EXPECTED
+    assert cp.read(FRAME.to_arrow()) == EXPECTED
+    assert cp.read(FRAME.to_pandas()) == EXPECTED
+    assert cp.read({name: np.array(FRAME[name]) for name in FRAME.columns}) == EXPECTED
+    assert cp.read(pa.RecordBatchReader.from_stream(FRAME)) == EXPECTED
+
+
+def test_numeric_columns_of_frames_are_not_copied() -> None:
+    values = np.arange(1000, dtype=np.float64)
+    frame = as_frame(pd.DataFrame({"rating": values}, copy=False))
+    assert np.shares_memory(frame["rating"].to_numpy(), values)
+
+
+def test_text_ids_of_csv_become_integers_only_when_nothing_is_lost(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("user,item\n10,007\n9,7\n")
+    log = cp.read(tmp_path / "a.csv")
+    assert log.users.ids.to_list() == [9, 10]
+    assert log.items.ids.to_list() == ["007", "7"]
+
+
+@given(tables(times=True))
+def test_any_ids_survive_parquet_and_frames(frame: pl.DataFrame) -> None:
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer)
+    buffer.seek(0)
+    assert cp.read(pl.read_parquet(buffer)) == cp.read(frame)
+    assert set(cp.read(frame).users.ids) == set(frame["user"])
+
+
+BROKEN: dict[str, tuple[bytes, str]] = {
+    "gzip.csv": (gzip.compress(b"user,item\n1,2\n"), "compressed with gzip"),
+    "short.csv.gz": (gzip.compress(FRAME.write_csv().encode())[:40], "ends too early"),
+    "plain.csv.gz": (b"user,item\n1,2\n", "something else"),
+    "parquet.csv": (b"PAR1....", "a Parquet file"),
+    "csv.parquet": (b"user,item\n1,2\n", "something else"),
+    "short.parquet": (b"PAR1 and no more", "must end with PAR1"),
+    "json.csv": (b'{"user": 1, "item": 2}\n', "JSON objects"),
+    "csv.ndjson": (b"user,item\n1,2\n", "lines that are not JSON objects"),
+    "short.ndjson": (
+        b'{"user": 1, "item": 2}\n{"user": 2, "it',
+        "a line that is not a JSON object",
+    ),
+    "binary.csv": (b"user,item\n\x00\x01\x02", "binary data"),
+    "zip.csv": (b"PK\x03\x04....", "a zip archive"),
+    "latin.csv": ("user,item\nü,1\nö,2\n".encode("latin-1"), "invalid utf-8"),
+    "empty.csv": (b"", "an empty file"),
+    "header.csv": (b"user,item\n", "a log must have rows"),
+    "ragged.csv": (b"user,item\n1,2\n1,2,3\n", "more fields"),
+    "cut.csv": (b"user,item\n1,2\n2,3\n3", "every row must have an id"),
+    "quote.csv": (b'user,item\n"a,1\nb,2\n', "could not parse"),
+    "unknown.xyz": (b"user,item\n1,2\n", "must show in its name"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_files_that_are_not_what_they_should_be(name: str, tmp_path: Path) -> None:
+    content, expected = BROKEN[name]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(cp.DataError) as caught:
+        cp.read(tmp_path / name)
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).count("; ") >= 2  # what must hold; what was found; what to do
+
+
+def test_absent_files_and_folders(tmp_path: Path) -> None:
+    with pytest.raises(cp.DataError, match="found nothing at"):
+        cp.read(tmp_path / "absent.csv")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(cp.DataError, match="found the folder"):
+        cp.read(tmp_path / "folder.csv")
+
+
+def test_mixed_ids_in_frames_are_refused() -> None:
+    mixed = pd.DataFrame({"user": [1, "a", "b"], "item": [1, 2, 3]})
+    expected = "found 2 of 3 rows that are not int, the first at row 2 with 'a' in column 'user'"
+    with pytest.raises(cp.DataError, match=expected):
+        cp.read(mixed)
+    with pytest.raises(cp.DataError, match=expected):
+        cp.read({"user": [1, "a", "b"], "item": [1, 2, 3]})
+
+
+@pytest.mark.parametrize("first", ['{"user": "1", "item": 5}', '{"user": 1, "item": 5}'])
+def test_mixed_ids_in_ndjson_are_refused(first: str, tmp_path: Path) -> None:
+    rows = [first, '{"user": 1, "item": 6}', '{"user": "x", "item": 7}']
+    (tmp_path / "log.ndjson").write_text("\n".join(rows))
+    with pytest.raises(cp.DataError, match="all integers or all text"):
+        cp.read(tmp_path / "log.ndjson")
+
+
+def test_columns_of_unequal_length_are_refused() -> None:
+    with pytest.raises(cp.DataError, match="the same length"):
+        cp.read({"user": [1, 2, 3], "item": [1, 2]})
+
+
+def test_other_objects_are_refused() -> None:
+    with pytest.raises(cp.ConfigError, match="found int"):
+        cp.read(5)
+
+
+def test_progress_tells_rows_and_their_total(tmp_path: Path) -> None:
+    FRAME.write_parquet(tmp_path / "log.parquet")
+    FRAME.write_csv(tmp_path / "log.csv")
+    calls: list[tuple[int, int | None]] = []
+    for name in ("log.parquet", "log.csv"):
+        cp.read(tmp_path / name, progress=lambda done, total: calls.append((done, total)))
+    assert calls == [(4, 4), (4, None)]
+
+
+SEPARATED = (b"user,item,rating,time\n", b"1,2,3,4\n", b"a,b,1.5,2020-01-01\n")
+NESTED = (b'{"user":1,"item":"x"}\n', b'{"user":2}\n', b"[1,2]\n", b"{\n")
+PIECES = st.lists(
+    st.one_of(st.sampled_from((*SEPARATED, *NESTED)), st.binary(max_size=12)), max_size=6
+)
+
+
+@given(PIECES, st.sampled_from(["csv", "tsv", "ndjson", "parquet", "csv.gz"]))
+def test_fuzzed_files_end_in_a_log_or_in_a_data_error(
+    tmp_path: Path, pieces: list[bytes], ending: str
+) -> None:
+    path = tmp_path / f"fuzz.{ending}"
+    path.write_bytes(b"".join(pieces))
+    _read_or_refuse(path)
+
+
+@given(st.data(), st.sampled_from(["log.parquet", "log.csv", "log.ndjson", "log.csv.gz"]))
+def test_damaged_files_end_in_a_log_or_in_a_data_error(
+    tmp_path: Path, data: st.DataObject, name: str
+) -> None:
+    path = tmp_path / name
+    WRITERS[name](path)
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(content[: data.draw(st.integers(0, len(content)))])
+    _read_or_refuse(path)
+
+
+def _read_or_refuse(path: Path) -> None:
+    try:
+        log = cp.read(path)
+    except cp.DataError as error:
+        assert "\n" not in str(error)
+    else:
+        assert len(log) > 1

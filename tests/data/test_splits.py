@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import warnings
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import counterplay as cp
+
+from .conftest import tables
+
+
+def leave_last_two_out(log: cp.Interactions) -> cp.Split:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cp.CounterplayWarning)
+        return cp.leave_last_two_out(log)
+
+
+def assert_partition(split: cp.Split) -> None:
+    """Every row is in exactly one part, and the parts share the vocabularies."""
+    parts = (split.train, split.validation, split.test)
+    together = pl.concat([part.to_frame() for part in parts])
+    whole = split.interactions.to_frame()
+    assert sorted(together.rows(), key=repr) == sorted(whole.rows(), key=repr)
+    assert sum(split.counts.values()) == len(whole)
+    assert all(part.users is split.interactions.users for part in parts)
+
+
+@given(tables(times=True))
+def test_leave_last_two_out_equals_brute_force(frame: pl.DataFrame) -> None:
+    split = leave_last_two_out(cp.read(frame))
+    assert_partition(split)
+    expected: dict[str, list[tuple[object, ...]]] = {"train": [], "validation": [], "test": []}
+    for user in sorted(set(frame["user"]), key=repr):
+        rows = frame.filter(pl.col("user") == user).sort("time", maintain_order=True)
+        pairs = rows.select("user", "item").rows()
+        if len(pairs) < 3:
+            expected["train"] += pairs
+        else:
+            expected["train"] += pairs[:-2]
+            expected["validation"] += pairs[-2:-1]
+            expected["test"] += pairs[-1:]
+    for name, rows_expected in expected.items():
+        found = getattr(split, name).to_frame().select("user", "item").rows()
+        assert sorted(found, key=repr) == sorted(rows_expected, key=repr)
+
+
+def test_ties_are_broken_by_the_order_of_the_input() -> None:
+    log = cp.read({"user": [1, 1, 1, 2], "item": [9, 7, 8, 7], "time": [5, 5, 5, 5]})
+    split = leave_last_two_out(log)
+    assert split.test.to_frame()["item"].to_list() == [8]
+    assert split.validation.to_frame()["item"].to_list() == [7]
+
+
+def test_leave_last_two_out_warns_and_names_short_users(small_log: cp.Interactions) -> None:
+    with pytest.warns(cp.CounterplayWarning) as caught:
+        split = cp.leave_last_two_out(small_log)
+    texts = [str(each.message) for each in caught]
+    assert any("leaks time" in text for text in texts)
+    assert any(
+        "1 of 3 users have fewer than three rows" in text and "'c'" in text for text in texts
+    )
+    assert split.users_without_test.to_list() == ["c"]
+    assert split.counts == {"train": 5, "validation": 2, "test": 2}
+
+
+def test_without_times_the_input_decides_and_a_warning_says_so() -> None:
+    log = cp.read({"user": [1, 1, 1, 2, 2, 2], "item": [3, 1, 2, 1, 3, 2]})
+    with pytest.warns(cp.CounterplayWarning, match="the log has no times"):
+        split = cp.leave_last_two_out(log)
+    assert split.test.to_frame()["item"].to_list() == [2, 2]
+
+
+@given(tables(times=True), st.floats(0, 0.45), st.floats(0, 0.45))
+def test_a_split_by_time_never_trains_on_the_future(
+    frame: pl.DataFrame, validation: float, test: float
+) -> None:
+    try:
+        split = cp.split_by_time(cp.read(frame), fractions=(validation, test))
+    except cp.DataError as error:
+        assert "leave rows to train on" in str(error)
+        return
+    assert_partition(split)
+    moments = [part.time for part in (split.train, split.validation, split.test)]
+    filled = [moment for moment in moments if moment is not None and len(moment)]
+    for before, after in itertools.pairwise(filled):
+        assert before.max() < after.min()
+
+
+def test_a_split_by_time_takes_moments(small_log: cp.Interactions) -> None:
+    moment = dt.datetime(1970, 1, 1)
+    split = cp.split_by_time(
+        small_log,
+        validation_from=moment + dt.timedelta(seconds=3),
+        test_from=(moment + dt.timedelta(seconds=5)).replace(tzinfo=dt.UTC),
+    )
+    assert split.counts == {"train": 5, "validation": 3, "test": 1}
+    assert split.users_without_train.to_list() == []
+
+
+@given(tables(), st.floats(0, 0.24), st.floats(0, 0.24), st.integers(0, 99))
+def test_a_random_split_keeps_pairs_together(
+    frame: pl.DataFrame, validation: float, test: float, seed: int
+) -> None:
+    log = cp.read(frame)
+    n_pairs = len(np.unique(log.pair))
+    split = cp.split_at_random(log, np.random.default_rng(seed), fractions=(validation, test))
+    again = cp.split_at_random(log, np.random.default_rng(seed), fractions=(validation, test))
+    assert_partition(split)
+    assert (split.part == again.part).all()
+    assert not np.isin(split.test.pair, split.train.pair).any()
+    assert len(np.unique(split.test.pair)) == n_pairs - round((1 - test) * n_pairs)
+
+
+def test_the_share_of_seen_test_pairs_is_reported() -> None:
+    log = cp.read({"user": [1, 1, 1, 2], "item": [5, 6, 5, 6], "time": [1, 2, 3, 4]})
+    assert leave_last_two_out(log).seen_share == 1.0
+    assert np.isnan(leave_last_two_out(cp.read({"user": [1, 2], "item": [1, 2]})).seen_share)
+
+
+def test_splits_that_make_no_sense_are_refused(small_log: cp.Interactions) -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(cp.ConfigError, match="together less than 1"):
+        cp.split_at_random(small_log, rng, fractions=(0.5, 0.5))
+    with pytest.raises(cp.DataError, match="needs times"):
+        cp.split_by_time(cp.read({"user": [1, 2], "item": [1, 2]}))
+    moment = dt.datetime(2020, 1, 1)
+    with pytest.raises(cp.ConfigError, match="both moments or neither"):
+        cp.split_by_time(small_log, test_from=moment)
+    with pytest.raises(cp.ConfigError, match="must begin before the test"):
+        cp.split_by_time(small_log, validation_from=moment, test_from=moment - dt.timedelta(days=1))
+    early = dt.datetime(1960, 1, 1)
+    with pytest.raises(cp.DataError, match="must leave rows to train on"):
+        cp.split_by_time(small_log, validation_from=early, test_from=early)
+
+
+def test_a_split_shows_itself(small_log: cp.Interactions) -> None:
+    split = cp.split_by_time(small_log, fractions=(0.2, 0.2))
+    assert repr(split) == "<Split of 'log' by time: 5 train, 2 validation, 2 test>"

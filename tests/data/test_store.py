@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+
+import counterplay as cp
+from counterplay.data.interactions import COLUMNS
+
+from .conftest import tables
+
+
+def full_log() -> cp.Interactions:
+    return cp.read(
+        {
+            "user": ["a", "b", "a", "c"],
+            "item": [3, 1, 2, 1],
+            "rating": [1.5, 2.0, 3.0, 4.0],
+            "time": [4, 3, 2, 1],
+            "exposed": [True, True, False, True],
+            "propensity": [0.1, 0.2, 0.3, 1.0],
+            "position": [1, 2, 3, 1],
+        },
+        user_features={"id": ["a", "c"], "age": [1.5, 2.5], "city": ["x", "y"]},
+        item_features={"id": [1, 2], "tags": [["p"], ["p", "q"]]},
+        name="full",
+    )
+
+
+def mapped(column: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> bool:
+    base: object = column
+    while base is not None:
+        if isinstance(base, np.memmap):
+            return True
+        base = getattr(base, "base", None)
+    return False
+
+
+def test_a_loaded_log_is_the_saved_one(tmp_path: Path) -> None:
+    log = full_log()
+    cp.save(log, tmp_path / "data")
+    loaded = cp.load(tmp_path / "data", verify=True)
+    assert loaded == log
+    assert (loaded.name, loaded.source, loaded.steps) == (log.name, log.source, log.steps)
+    for (name, column), (_, original) in zip(loaded.columns(), log.columns(), strict=True):
+        np.testing.assert_array_equal(column, original, err_msg=name)
+        assert column.dtype == original.dtype
+
+
+@given(tables(times=True))
+def test_any_log_survives(tmp_path: Path, frame: pl.DataFrame) -> None:
+    log = cp.read(frame)
+    cp.save(log, tmp_path / "data", overwrite=True)
+    assert cp.load(tmp_path / "data", verify=True) == log
+
+
+def test_numeric_columns_are_mapped_not_read(tmp_path: Path) -> None:
+    cp.save(full_log(), tmp_path / "data")
+    loaded = dict(cp.load(tmp_path / "data").columns())
+    assert {name for name, column in loaded.items() if mapped(column)} == {
+        "user",
+        "item",
+        "rating",
+        "time",
+        "propensity",
+    }
+
+
+def test_other_readers_see_ordinary_parquet(tmp_path: Path) -> None:
+    cp.save(full_log(), tmp_path / "data")
+    frame = pl.read_parquet(tmp_path / "data" / "interactions.parquet")
+    assert frame.columns == list(COLUMNS)
+    assert frame.schema["time"] == pl.Datetime("us", "UTC")
+    assert frame["user"].to_list() == [0, 0, 1, 2]
+    users = pl.read_parquet(tmp_path / "data" / "users.parquet")
+    assert users.rows() == [("a", 1.5, "x"), ("b", None, None), ("c", 2.5, "y")]
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"compression": "zstd"},
+        {"data_page_size": 1},
+        {"row_group_size": 2},
+        {"data_page_version": "2.0", "compression": "none"},
+    ],
+)
+def test_files_rewritten_by_others_still_load(layout: dict[str, object], tmp_path: Path) -> None:
+    log = full_log()
+    cp.save(log, tmp_path / "data")
+    path = tmp_path / "data" / "interactions.parquet"
+    pq.write_table(pq.read_table(path), path, **layout)
+    assert cp.load(tmp_path / "data", verify=True) == log
+
+
+def test_many_pages_are_not_mistaken_for_one(tmp_path: Path) -> None:
+    log = cp.read({"user": np.arange(50_000) % 999, "item": np.arange(50_000) % 777})
+    cp.save(log, tmp_path / "data")
+    path = tmp_path / "data" / "interactions.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table, path, compression="none", use_dictionary=False, data_page_size=1000)
+    loaded = cp.load(tmp_path / "data", verify=True)
+    assert loaded == log
+    assert not mapped(loaded.user)
+
+
+def test_a_split_is_stored_with_the_data(tmp_path: Path) -> None:
+    split = cp.split_at_random(full_log(), np.random.default_rng(0), fractions=(0.25, 0.25))
+    cp.save(split, tmp_path / "data")
+    loaded = cp.load_split(tmp_path / "data", verify=True)
+    assert loaded.interactions == split.interactions
+    assert (loaded.part == split.part).all()
+    assert (loaded.kind, loaded.counts) == (split.kind, split.counts)
+
+
+def test_the_description_has_what_others_rely_on(tmp_path: Path) -> None:
+    cp.save(full_log(), tmp_path / "data")
+    description = json.loads((tmp_path / "data" / "dataset.json").read_text())
+    assert description["name"] == "full"
+    assert description["counts"] == {"users": 3, "items": 3, "interactions": 4}
+    assert description["split"] is None
+    assert description["fingerprint"] == full_log().fingerprint
+    assert [step["kind"] for step in description["filter"]] == []
+
+
+def test_saving_twice_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        cp.save(full_log(), tmp_path / name)
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
+
+
+def test_a_mapped_log_can_be_worked_with_and_saved_over(tmp_path: Path) -> None:
+    cp.save(full_log(), tmp_path / "data")
+    loaded = cp.load(tmp_path / "data")
+    cp.save(loaded, tmp_path / "data", overwrite=True)
+    assert cp.load(tmp_path / "data") == full_log()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cp.CounterplayWarning)
+        assert cp.leave_last_two_out(loaded).counts == {"train": 4, "validation": 0, "test": 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("dataset.json", None, "readable dataset.json"),
+        ("dataset.json", b"{", "readable dataset.json"),
+        ("dataset.json", b"{}", "without all of its entries"),
+        ("interactions.parquet", None, "must be as it was written"),
+        ("interactions.parquet", b"PAR1", "must be as it was written"),
+        ("users.parquet", b"", "must be as it was written"),
+    ],
+)
+def test_damaged_directories_are_refused(
+    name: str, content: bytes | None, expected: str, tmp_path: Path
+) -> None:
+    cp.save(full_log(), tmp_path / "data")
+    path = tmp_path / "data" / name
+    path.unlink() if content is None else path.write_bytes(content)
+    with pytest.raises(cp.DataError, match=expected) as caught:
+        cp.load(tmp_path / "data")
+    assert "\n" not in str(caught.value)
+
+
+def test_changed_contents_do_not_match_the_fingerprint(tmp_path: Path) -> None:
+    cp.save(full_log(), tmp_path / "data")
+    path = tmp_path / "data" / "interactions.parquet"
+    frame = pl.read_parquet(path)
+    frame.with_columns(rating=pl.lit(1.0).cast(pl.Float32)).write_parquet(path)
+    assert cp.load(tmp_path / "data").rating is not None
+    with pytest.raises(cp.DataError, match="do not match its fingerprint"):
+        cp.load(tmp_path / "data", verify=True)
+
+
+def test_wrong_counts_are_noticed_at_once(tmp_path: Path) -> None:
+    cp.save(full_log(), tmp_path / "data")
+    path = tmp_path / "data" / "interactions.parquet"
+    pl.read_parquet(path).head(3).write_parquet(path)
+    with pytest.raises(cp.DataError, match="where it announces"):
+        cp.load(tmp_path / "data")
+
+
+def test_another_format_and_a_missing_split_are_named(tmp_path: Path) -> None:
+    cp.save(full_log(), tmp_path / "data")
+    with pytest.raises(cp.DataError, match="a stored split is needed"):
+        cp.load_split(tmp_path / "data")
+    path = tmp_path / "data" / "dataset.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 99'))
+    with pytest.raises(cp.DataError, match="must be in format 1; found format 99"):
+        cp.load(tmp_path / "data")
