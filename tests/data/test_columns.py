@@ -66,6 +66,13 @@ def test_whole_floats_are_integer_ids() -> None:
     assert log.users.ids.to_list() == [1, 2]
 
 
+def test_whole_decimals_are_integer_ids() -> None:
+    decimals = pl.Series(["10", "9"]).cast(pl.Decimal(38, 0))
+    assert cp.read({"user": decimals, "item": [1, 2]}).users.ids.to_list() == [9, 10]
+    fraction = pl.Series(["1.5", "9", "2"]).cast(pl.Decimal(38, 1))
+    assert "found 1 of 3 rows" in failing(user=fraction)
+
+
 def test_ids_too_large_for_64_bits_are_refused() -> None:
     message = failing(user=pl.Series([1, 2**63 + 1, 2], dtype=pl.UInt64))
     assert "64 bits with a sign" in message

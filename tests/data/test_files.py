@@ -13,7 +13,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def write(target: Path, text: str, *, overwrite: bool = False) -> None:
-    with new_directory(target, overwrite=overwrite) as folder:
+    with new_directory(target, replacing="a" if overwrite else None) as folder:
         (folder / "a").write_text(text)
 
 
@@ -24,7 +24,7 @@ def test_a_new_directory_appears_whole(tmp_path: Path) -> None:
 
 
 def write_half(target: Path, *, overwrite: bool = False) -> None:
-    with new_directory(target, overwrite=overwrite) as folder:
+    with new_directory(target, replacing="a" if overwrite else None) as folder:
         (folder / "a").write_text("half")
         raise RuntimeError
 
@@ -70,10 +70,15 @@ def test_what_is_there_is_replaced_only_when_told(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_an_empty_folder_may_be_filled_and_a_file_is_never_replaced(tmp_path: Path) -> None:
+def test_an_empty_folder_may_be_filled_and_other_things_are_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     write(tmp_path / "empty", "one")
     assert contents(tmp_path / "empty") == {"a": "one"}
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "precious").write_text("keep")
+    with pytest.raises(ConfigError, match="only a folder with a a in it"):
+        write(tmp_path / "other", "two", overwrite=True)
+    assert contents(tmp_path / "other") == {"precious": "keep"}
     (tmp_path / "file").write_text("keep")
     with pytest.raises(ConfigError):
         write(tmp_path / "file", "two", overwrite=True)

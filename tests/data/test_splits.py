@@ -92,6 +92,13 @@ def test_a_split_by_time_never_trains_on_the_future(
         assert before.max() < after.min()
 
 
+def test_shares_of_zero_hold_nothing_out(small_log: cp.Interactions) -> None:
+    nothing = {"train": 9, "validation": 0, "test": 0}
+    assert cp.split_by_time(small_log, fractions=(0, 0)).counts == nothing
+    rng = np.random.default_rng(0)
+    assert cp.split_at_random(small_log, rng, fractions=(0, 0)).counts == nothing
+
+
 def test_a_split_by_time_takes_moments(small_log: cp.Interactions) -> None:
     moment = dt.datetime(1970, 1, 1)
     split = cp.split_by_time(

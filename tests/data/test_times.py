@@ -27,6 +27,7 @@ def times_of(values: Any, unit: TimeUnit | None = None) -> list[int]:
     "text",
     [
         "2017-07-30T14:44:10Z",
+        "2017-07-30 14:44:10 UTC",
         "2017-07-30T14:44:10+00:00",
         "2017-07-30T07:44:10-07:00",
         "2017-07-30 14:44:10",
@@ -83,6 +84,7 @@ def test_fractions_of_seconds_survive() -> None:
         ([1.0, float("nan"), 3.0], "found 1 of 3 rows"),
         ([1, None, 3], "found 1 of 3 rows"),
         (["12", "13", "noon"], "found 1 of 3 rows"),
+        (["2017-07-30 14:44:10 PST"] * 3, "found 3 of 3 rows"),
     ],
 )
 def test_what_is_no_time_is_counted(values: list[Any], expected: str) -> None:

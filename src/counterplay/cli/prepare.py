@@ -72,7 +72,7 @@ def prepare(
     test_from: Annotated[dt.datetime | None, _split("First moment, UTC, for time.")] = None,
     seed: Annotated[int, _split("Seed, for random.")] = 0,
     name: Annotated[str | None, typer.Option(help="What to call the log.")] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace what is at --out.")] = False,
+    overwrite: Annotated[bool, typer.Option(help="Replace a dataset directory at --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the profile as JSON.")] = False,
 ) -> None:
     """Check, encode, filter and split a log, and write it as a dataset directory.
@@ -84,10 +84,10 @@ def prepare(
     from counterplay.data.preparation import prepare as prepare_log
     from counterplay.data.profile import profile
     from counterplay.data.splits import Split
-    from counterplay.data.store import save
+    from counterplay.data.store import MARKER, save
 
     plan = Preparation(**{key: context.params[key] for key in Preparation.model_fields})
-    check_free(out, overwrite=overwrite)
+    check_free(out, replacing=MARKER if overwrite else None)
     with console.notes() as notes:
         with console.progress(f"reading {source.name}") as bar:
             made = prepare_log(source, plan, progress=bar)

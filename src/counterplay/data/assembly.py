@@ -71,7 +71,10 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """A feature table as it was read, before its ids are known to the log."""
+    """A feature table as it was read, before its ids are known to the log.
+
+    With no column but the ids, it only says which ids there are.
+    """
 
     frame: pl.DataFrame
     id_column: str
@@ -219,7 +222,7 @@ def first_or_last(pair: NDArray[np.int64], which: str) -> NDArray[np.bool_]:
 def _aligned(
     features: Features | None, vocabulary: Vocabulary, role: str, steps: list[Step]
 ) -> FeatureTable | None:
-    if features is None:
+    if features is None or features.frame.width == 1:
         return None
     table, n_unknown = FeatureTable.align(features.frame, features.id_column, vocabulary)
     if n_unknown:

@@ -47,8 +47,8 @@ class IdColumn:
         values = values.drop_nulls()
         if dtype == pl.String or isinstance(dtype, pl.Categorical | pl.Enum):
             self._text.append(values.cast(pl.Categorical))
-        elif dtype.is_float():
-            self._add_floats(values, first_row)
+        elif dtype.is_float() or isinstance(dtype, pl.Decimal):
+            self._add_fractions(values, first_row)
         elif dtype == pl.UInt64 and (values > 2**63 - 1).any():
             raise DataError(
                 "integer ids must fit into 64 bits with a sign; found "
@@ -62,7 +62,7 @@ class IdColumn:
                 "convert it, or name another column"
             )
 
-    def _add_floats(self, values: pl.Series, first_row: int) -> None:
+    def _add_fractions(self, values: pl.Series, first_row: int) -> None:
         whole = (values == values.floor()) & (values.abs() < 2**53)
         self.findings.note(
             self.name,

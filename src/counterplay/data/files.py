@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def new_directory(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """Give a temporary folder next to `target` that becomes `target` when all went well."""
-    check_free(target, overwrite=overwrite)
+def new_directory(target: Path, *, replacing: str | None = None) -> Iterator[Path]:
+    """Give a temporary folder next to `target` that becomes `target` when all went well.
+
+    With `replacing`, a folder that holds a file of that name may be replaced; no other may.
+    """
+    check_free(target, replacing=replacing)
     target.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
@@ -42,10 +45,15 @@ def _put(folder: Path, target: Path) -> None:
     shutil.rmtree(previous, ignore_errors=True)
 
 
-def check_free(target: Path, *, overwrite: bool) -> None:
-    """Refuse to write over something that is there already."""
-    if target.is_file() or (target.is_dir() and any(target.iterdir()) and not overwrite):
-        raise ConfigError(
-            f"the output must be a new or empty folder; found something at '{target}'; name "
-            "another one, or say that it may be replaced"
-        )
+def check_free(target: Path, *, replacing: str | None = None) -> None:
+    """Refuse to write over something that is there already and is not to be replaced."""
+    if target.is_dir():
+        if not any(target.iterdir()) or (replacing and (target / replacing).is_file()):
+            return
+    elif not target.exists() and not target.is_symlink():
+        return
+    may = f"; only a folder with a {replacing} in it may be replaced" if replacing else ""
+    raise ConfigError(
+        f"the output must be a new or empty folder{may}; found something at '{target}'; name "
+        "another one, or remove it"
+    )

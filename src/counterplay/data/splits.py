@@ -158,9 +158,9 @@ def split_by_time(
         first, second = _moment(validation_from), _moment(test_from)
     else:
         _check(fractions)
-        ordered = np.sort(log.time)
+        ordered = np.append(np.sort(log.time), log.time.max() + 1)
         places = np.array([1 - sum(fractions), 1 - fractions[1]]) * len(log)
-        first, second = ordered[np.minimum(places.round().astype(int), len(log) - 1)]
+        first, second = ordered[places.round().astype(int)]
     if first > second:
         raise ConfigError(
             "validation must begin before the test; found "

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT = 1
+MARKER = "dataset.json"  # a folder without it is never replaced
 _ROWS_A_GROUP = 1 << 27  # a page is at most 2 GiB, an int64 column of this length half of that
 _DTYPES: dict[str, type[np.generic]] = {
     "user": np.int32,
@@ -52,7 +53,7 @@ _DTYPES: dict[str, type[np.generic]] = {
 def save(log: Interactions | Split, directory: str | Path, *, overwrite: bool = False) -> None:
     """Write a dataset directory, all of it or nothing."""
     interactions = log.interactions if isinstance(log, Split) else log
-    with new_directory(Path(directory), overwrite=overwrite) as folder:
+    with new_directory(Path(directory), replacing=MARKER if overwrite else None) as folder:
         _write_columns(folder / "interactions.parquet", dict(interactions.columns()))
         for plural, vocabulary, table in (
             ("users", interactions.users, interactions.user_features),
@@ -64,7 +65,7 @@ def save(log: Interactions | Split, directory: str | Path, *, overwrite: bool = 
         if isinstance(log, Split):
             _write_columns(folder / "split.parquet", {"part": log.part})
         description = json.dumps(_description(log, interactions), indent=2, ensure_ascii=False)
-        (folder / "dataset.json").write_text(description + "\n", encoding="utf-8")
+        (folder / MARKER).write_text(description + "\n", encoding="utf-8")
 
 
 def load(directory: str | Path, *, verify: bool = False) -> Interactions:
@@ -122,7 +123,7 @@ def describe(directory: str | Path) -> dict[str, Any]:
     """Return what `dataset.json` says."""
     folder = Path(directory)
     try:
-        description = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))
+        description = json.loads((folder / MARKER).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise DataError(
             f"a dataset directory must hold a readable dataset.json; found none in '{folder}'; "

@@ -21,7 +21,7 @@ _MICROSECONDS: dict[TimeUnit, float] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e
 _LATEST = float(1 << 61)  # beyond it, in microseconds, a difference of two times can overflow
 _TIME_FORMATS = (
     "%+",  # 2017-07-30T07:44:10Z and its relatives
-    "%Y-%m-%d %H:%M:%S%.f %Z",
+    "%Y-%m-%d %H:%M:%S%.f UTC",
     "%Y-%m-%d %H:%M:%S%.f%:z",
     "%Y-%m-%d %H:%M:%S%.f",
     "%Y-%m-%dT%H:%M:%S%.f",

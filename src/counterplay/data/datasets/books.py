@@ -59,7 +59,7 @@ def read_goodbooks(folder: Path, progress: Progress | None = None) -> Interactio
             f"a goodbooks folder must hold one file ratings*.csv; found {len(found)} in "
             f"'{folder}'; remove the others, or read one as a plain CSV file"
         )
-    path, books_path = found[0], folder / "books.csv"
+    path = found[0]
     with readable(path, "goodbooks ratings"):
         ratings = pl.scan_csv(
             path, schema={"user_id": pl.Int32, "book_id": pl.Int32, "rating": pl.Float32}
@@ -67,17 +67,18 @@ def read_goodbooks(folder: Path, progress: Progress | None = None) -> Interactio
         return assemble(
             batches(ratings, progress),
             {"user": "user_id", "item": "book_id", "rating": "rating"},
-            item_features=_books(books_path) if books_path.exists() else None,
+            item_features=_books(folder / "books.csv"),
             name="goodbooks",
             source=f"goodbooks-10k: {path.name}",
         )
 
 
-def _books(path: Path) -> Features:
-    books = pl.read_csv(path, infer_schema=False)
-    frame = books.select(
-        pl.col("book_id").cast(pl.Int64),
-        pl.col("language_code").alias("language"),
-        pl.col("original_publication_year").cast(pl.Float64, strict=False).alias("year"),
-    )
-    return Features(frame, "book_id")
+def _books(path: Path) -> Features | None:
+    if not path.exists():
+        return None
+    year = pl.col("original_publication_year").cast(pl.Float64, strict=False).alias("year")
+    with readable(path, "goodbooks books"):
+        books = pl.read_csv(path, infer_schema=False).select(
+            pl.col("book_id").cast(pl.Int64), pl.col("language_code").alias("language"), year
+        )
+    return Features(books, "book_id")

@@ -47,12 +47,16 @@ def read_coat(folder: Path, progress: Progress | None = None) -> Split:
 
 def _matrix(path: Path) -> NDArray[np.int64]:
     with readable(path, path.name):
-        try:
-            return np.loadtxt(path, dtype=np.int64, ndmin=2)
-        except ValueError as error:
-            raise DataError(
-                f"'{path}' must be a matrix of whole numbers; found {error}; fetch it again"
-            ) from None
+        rows = path.read_text(encoding="utf-8").splitlines()
+    try:
+        matrix = np.array([row.split() for row in rows if row.strip()], dtype=np.int64)
+    except ValueError as error:
+        raise DataError(
+            f"'{path}' must be a matrix of whole numbers; found {error}; fetch it again"
+        ) from None
+    if matrix.ndim != 2:
+        raise DataError(f"'{path}' must be a matrix; found an empty file; fetch it again")
+    return matrix
 
 
 def _ratings(matrix: NDArray[np.int64], part: int) -> pl.DataFrame:
@@ -62,21 +66,29 @@ def _ratings(matrix: NDArray[np.int64], part: int) -> pl.DataFrame:
     )
 
 
-def _features(folder: Path, role: str, n_ids: int) -> Features | None:
+def _features(folder: Path, role: str, n_ids: int) -> Features:
     """Read one-hot features; columns named alike before the colon become one category."""
     path, names_path = folder / f"{role}_features.ascii", folder / f"{role}_features_map.txt"
+    ids = {"id": np.arange(n_ids)}
     if not path.exists():
-        return None
+        return Features(pl.DataFrame(ids), "id")
     flags = _matrix(path)
-    names = names_path.read_text(encoding="utf-8").split("\n")[: flags.shape[1]]
+    with readable(names_path, names_path.name):
+        lines = names_path.read_text(encoding="utf-8").splitlines()
+    names = [line.strip() for line in lines if line.strip()]
     if flags.shape != (n_ids, len(names)):
         raise DataError(
             f"Coat's {role} features must have {n_ids} rows and a name a column; found "
-            f"{flags.shape} and {len(names)} names in '{folder}'; fetch the files again"
+            f"{flags.shape} and {len(names)} names in '{names_path}'; fetch the files again"
+        )
+    odd = next((name for name in names if ":" not in name), None)
+    if odd is not None:
+        raise DataError(
+            f"'{names_path}' must name columns as in colour:red; found '{odd}'; fetch it again"
         )
     columns: dict[str, NDArray[np.object_]] = {}
     for flag, name in zip(flags.T, names, strict=True):
-        group, value = name.strip().split(":", 1)
+        group, value = name.split(":", 1)
         columns.setdefault(group, np.full(n_ids, None, dtype=object))[flag == 1] = value
     categories = {name: values.tolist() for name, values in columns.items()}
-    return Features(pl.DataFrame({"id": np.arange(n_ids), **categories}), "id")
+    return Features(pl.DataFrame({**ids, **categories}), "id")

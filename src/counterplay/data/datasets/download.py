@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
+import re
 import shutil
 import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from counterplay.data.files import check_free, new_directory
-from counterplay.errors import DataError
+from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from counterplay.data.datasets.catalogue import Dataset, Remote
@@ -38,8 +41,13 @@ def download(
         base_url: Take the files from here instead of their official addresses.
         progress: Called with the bytes so far and, where known, their total.
     """
-    target = Path(target)
-    check_free(target, overwrite=False)
+    target = Path(target).resolve()
+    check_free(target)
+    if base_url is not None and not re.match(r"https?://[^\s/]+(/\S*)?$", base_url):
+        raise ConfigError(
+            f"a mirror must be an address such as https://host/folder; found '{base_url}'; correct "
+            "it"
+        )
     parts = target.with_name(f".{target.name}.parts")
     parts.mkdir(parents=True, exist_ok=True)
     digests: dict[str, str] = {}
@@ -61,9 +69,9 @@ def download(
 
 def _fetch(url: str, path: Path, progress: Transfer | None) -> None:
     """Bring `url` to `path`, going on after the bytes that are there already."""
-    unfinished = path.with_name(f"{path.name}.part")
     if path.exists():
         return
+    unfinished = path.with_name(f"{path.name}.part")
     have = unfinished.stat().st_size if unfinished.exists() else 0
     request = urllib.request.Request(url, headers={"User-Agent": "counterplay"})
     if have:
@@ -81,11 +89,16 @@ def _fetch(url: str, path: Path, progress: Transfer | None) -> None:
                     if progress:
                         progress(done, total)
     except urllib.error.HTTPError as error:
-        if error.code != 416:  # 416: nothing is missing, all bytes are here
+        with error:
+            whole = error.headers.get("Content-Range") == f"bytes */{have}"
+        if error.code != 416:
             raise _broken(url, str(error)) from None
+        if not whole:  # the part is not of this file: the next call begins anew
+            unfinished.unlink()
+            raise _broken(url, "a file shorter than the part that is here") from None
         done = total = have
-    except OSError as error:
-        raise _broken(url, str(error)) from None
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise _broken(url, str(error).strip() or type(error).__name__) from None
     if total is not None and done < total:
         raise _broken(url, f"{done:,} of {total:,} bytes")
     unfinished.rename(path)
@@ -109,7 +122,13 @@ def _unpack(archive: Path, folder: Path) -> None:
     try:
         with zipfile.ZipFile(archive) as bundle:
             bundle.extractall(folder)  # extractall keeps members below the folder
-    except (zipfile.BadZipFile, OSError, EOFError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        OSError,
+        EOFError,
+        RuntimeError,  # encrypted; NotImplementedError, its child: an unknown compression
+    ) as error:
         archive.unlink(missing_ok=True)
         raise DataError(
             f"'{archive.name}' must be a whole zip archive; found {error}; fetch it again"

@@ -10,6 +10,7 @@ from counterplay.data.assembly import Features, assemble
 from counterplay.data.readers import Progress, batches, readable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from counterplay.data.interactions import Interactions
@@ -41,17 +42,10 @@ _GENRES_100K = [
 
 def read_ml_1m(folder: Path, progress: Progress | None = None) -> Interactions:
     """Read MovieLens-1M: `ratings.dat`, and features from `users.dat` and `movies.dat`."""
-    users = _fields(folder / "users.dat", ["id", "gender", "age", "occupation", "zip"])
-    return _read(
-        folder,
-        "ml-1m",
-        pl.Int32,
-        progress,
-        user_features=None
-        if users is None
-        else users.select(_NUMBER, "gender", "age", "occupation"),
-        item_features=_movies(folder, "latin-1", _NUMBER),
-    )
+    columns = ["id", "gender", "age", "occupation", "zip"]
+    users = _features(folder / "users.dat", columns, [_NUMBER, "gender", "age", "occupation"])
+    movies = _movies(folder, "latin-1", _NUMBER)
+    return _read(folder, "ml-1m", pl.Int32, progress, user_features=users, item_features=movies)
 
 
 def read_movietweetings(folder: Path, progress: Progress | None = None) -> Interactions:
@@ -76,28 +70,27 @@ def read_ml_100k(folder: Path, progress: Progress | None = None) -> Interactions
             batches(ratings, progress),
             _ROLES,
             time_unit="s",
-            user_features=_features(_users_100k(folder)),
-            item_features=_features(_items_100k(folder)),
+            user_features=_users_100k(folder),
+            item_features=_items_100k(folder),
             name="ml-100k",
             source="ml-100k: u.data",
         )
 
 
-def _users_100k(folder: Path) -> pl.DataFrame | None:
-    users = _fields(folder / "u.user", ["id", "age", "gender", "occupation", "zip"], "|")
+def _users_100k(folder: Path) -> Features | None:
+    columns = ["id", "age", "gender", "occupation", "zip"]
     age = pl.col("age").cast(pl.Float64, strict=False)
-    return None if users is None else users.select(_NUMBER, age, "gender", "occupation")
+    return _features(folder / "u.user", columns, [_NUMBER, age, "gender", "occupation"], "|")
 
 
-def _items_100k(folder: Path) -> pl.DataFrame | None:
+def _items_100k(folder: Path) -> Features | None:
     columns = ["id", "title", "released", "video", "url", *_GENRES_100K]
-    items = _fields(folder / "u.item", columns, "|", "latin-1")
     genres = pl.concat_list(
         pl.when(pl.col(genre) == "1").then(pl.lit(genre)) for genre in _GENRES_100K
     ).list.drop_nulls()
     year = pl.col("released").str.extract(r"(\d{4})$").cast(pl.Float64)
-    features = (_NUMBER, genres.alias("genres"), year.alias("year"))
-    return None if items is None else items.select(features)
+    features = [_NUMBER, genres.alias("genres"), year.alias("year")]
+    return _features(folder / "u.item", columns, features, "|", "latin-1")
 
 
 def _read(
@@ -106,8 +99,8 @@ def _read(
     item_type: type[pl.Int32] | type[pl.String],
     progress: Progress | None,
     *,
-    user_features: pl.DataFrame | None = None,
-    item_features: pl.DataFrame | None,
+    user_features: Features | None = None,
+    item_features: Features | None,
 ) -> Interactions:
     """Read `ratings.dat`, whose fields are separated by '::'.
 
@@ -125,31 +118,32 @@ def _read(
             batches(ratings.select(list(types)), progress),
             _ROLES,
             time_unit="s",
-            user_features=_features(user_features),
-            item_features=_features(item_features),
+            user_features=user_features,
+            item_features=item_features,
             name=name,
             source=f"{name}: ratings.dat",
         )
 
 
-def _movies(folder: Path, encoding: str, number: pl.Expr) -> pl.DataFrame | None:
-    movies = _fields(folder / "movies.dat", ["id", "title", "genres"], encoding=encoding)
+def _movies(folder: Path, encoding: str, number: pl.Expr) -> Features | None:
     genres = pl.col("genres").replace("", None).str.split("|").fill_null([])
     year = pl.col("title").str.extract(r"\((\d{4})\)\s*$").cast(pl.Float64).alias("year")
-    return None if movies is None else movies.select(number, genres, year)
+    features = [number, genres, year]
+    return _features(folder / "movies.dat", ["id", "title", "genres"], features, "::", encoding)
 
 
-def _fields(
-    path: Path, names: list[str], separator: str = "::", encoding: str = "utf-8"
-) -> pl.DataFrame | None:
+def _features(
+    path: Path,
+    columns: list[str],
+    features: Sequence[pl.Expr | str],
+    separator: str = "::",
+    encoding: str = "utf-8",
+) -> Features | None:
     """Read a small table whose separator may be longer than one sign, where it is there."""
     if not path.exists():
         return None
     with readable(path, path.name):
-        lines = path.read_text(encoding=encoding).splitlines()
-    parts = pl.Series(lines, dtype=pl.String).str.split_exact(separator, len(names) - 1)
-    return parts.struct.rename_fields(names).struct.unnest()
-
-
-def _features(frame: pl.DataFrame | None) -> Features | None:
-    return None if frame is None else Features(frame, "id")
+        lines = pl.Series(path.read_text(encoding=encoding).rstrip("\n").split("\n"))
+        parts = lines.str.strip_chars_end("\r").str.split_exact(separator, len(columns) - 1)
+        table = parts.struct.rename_fields(columns).struct.unnest()
+        return Features(table.select(features), "id")

@@ -25,6 +25,7 @@ def read_open_bandit(folder: Path, progress: Progress | None = None) -> Interact
     The log names no users: a user here is a distinct combination of the four user features.
     A click is a rating of 1; every row was exposed, at `position`, with `propensity`.
     """
+    folder = folder.resolve()
     logs = [path for path in sorted(folder.glob("*.csv")) if path.name != "item_context.csv"]
     if len(logs) != 1:
         raise DataError(
@@ -68,7 +69,8 @@ def _users(path: Path) -> Features:
 
 
 def _items(path: Path) -> Features:
-    frame = pl.scan_csv(path, infer_schema=False).select(
-        pl.col("item_id").cast(pl.Int64), pl.col(_ITEM[0]).cast(pl.Float64), *_ITEM[1:]
-    )
-    return Features(frame.collect(), "item_id")
+    with readable(path, "item_context.csv"):
+        frame = pl.read_csv(path, infer_schema=False).select(
+            pl.col("item_id").cast(pl.Int64), pl.col(_ITEM[0]).cast(pl.Float64), *_ITEM[1:]
+        )
+    return Features(frame, "item_id")
