@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -235,17 +234,3 @@ def refused() -> Callable[..., AbstractContextManager[None]]:
             assert word in message
 
     return check
-
-
-@pytest.fixture(scope="session")
-def real_data() -> Callable[[str], Path]:
-    """Return the folder of a real dataset, or skip the test where it is absent."""
-    repository = Path(__file__).resolve().parents[3]
-    root = Path(os.environ.get("COUNTERPLAY_DATA") or repository.parent / "shared" / "data")
-
-    def place(name: str) -> Path:
-        if not (root / name).is_dir():
-            pytest.skip(f"the real data is not at '{root / name}' (set COUNTERPLAY_DATA)")
-        return root / name
-
-    return place
