@@ -83,3 +83,12 @@ def test_an_empty_folder_may_be_filled_and_other_things_are_never_replaced(tmp_p
     with pytest.raises(ConfigError):
         write(tmp_path / "file", "two", overwrite=True)
     assert (tmp_path / "file").read_text() == "keep"
+
+
+def test_the_folder_one_stands_in_is_never_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="the folder that one stands in"):
+        write(Path(), "one")
+    assert tmp_path.exists()

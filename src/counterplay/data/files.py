@@ -47,6 +47,11 @@ def _put(folder: Path, target: Path) -> None:
 
 def check_free(target: Path, *, replacing: str | None = None) -> None:
     """Refuse to write over something that is there already and is not to be replaced."""
+    if target.is_dir() and target.samefile(Path.cwd()):
+        raise ConfigError(
+            f"the output must not be the folder that one stands in; found '{target}'; name another "
+            "one"
+        )
     if target.is_dir():
         if not any(target.iterdir()) or (replacing and (target / replacing).is_file()):
             return

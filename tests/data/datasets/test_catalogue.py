@@ -146,3 +146,16 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, refused: Refused, n
     file.write_text("not a dataset\n")
     with refused(str(file)):
         read_dataset(name, file)
+
+
+def test_two_datasets_with_the_same_files_are_told_apart(tmp_path: Path) -> None:
+    for name, first in (
+        ("ml-1m", "1::Toys (1995)::Drama\n"),
+        ("movietweetings", "0002844::A::B\n"),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "movies.dat").write_text(first)
+        found = dataset_at(folder)
+        assert found is not None
+        assert found.name == name

@@ -101,7 +101,15 @@ def test_progress_is_told_the_number_of_rows(make: Make) -> None:
 
 @pytest.mark.parametrize("file", ["train.ascii", "test.ascii"])
 @pytest.mark.parametrize(
-    "content", [None, b"1 x 0 0\n0 0 0 0\n", b"1 0 0 0\n1 0 0\n", b"1.5 0 0 0\n", b"\xff\xfe\n"]
+    "content",
+    [
+        None,
+        b"1 x 0 0\n0 0 0 0\n",
+        b"1 0 0 0\n1 0 0\n",
+        b"1.5 0 0 0\n",
+        b"99999999999999999999 0 0 0\n",
+        b"\xff\xfe\n",
+    ],
 )
 def test_a_broken_matrix_is_refused_by_its_name(
     make: Make, read_split: Read, refused: Refused, file: str, content: bytes | None

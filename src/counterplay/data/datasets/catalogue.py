@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,7 @@ class Dataset:
         citation: What to cite.
         remotes: Where its files are.
         marker: A file or pattern that tells a folder of it from others.
+        first_line: How that file begins, where its name is not enough.
         read: Reads it from its folder (or file).
     """
 
@@ -56,6 +58,7 @@ class Dataset:
     remotes: tuple[Remote, ...]
     marker: str
     read: Reader
+    first_line: str = ""
 
 
 _GROUPLENS = "research use; no redistribution, no commercial use without permission"
@@ -77,8 +80,9 @@ _ALL = (
                 "a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
             ),
         ),
-        "users.dat",
+        "movies.dat",
         read_ml_1m,
+        first_line=r"\d{1,4}::",
     ),
     Dataset(
         "ml-100k",
@@ -154,6 +158,7 @@ _ALL = (
         ),
         "movies.dat",
         read_movietweetings,
+        first_line=r"\d{7,}::",
     ),
     Dataset(
         "coat",
@@ -201,9 +206,17 @@ def dataset(name: str) -> Dataset:
 def dataset_at(path: Path) -> Dataset | None:
     """Tell which dataset a folder or a file holds, by what its files are called."""
     if path.is_dir():
-        return next((each for each in _ALL if any(path.glob(each.marker))), None)
+        return next((each for each in _ALL if _looks_like(each, path)), None)
     goodreads = DATASETS["goodreads"]
     return goodreads if path.match(goodreads.marker) else None
+
+
+def _looks_like(dataset: Dataset, folder: Path) -> bool:
+    found = next(folder.glob(dataset.marker), None)
+    if found is None or not dataset.first_line:
+        return found is not None
+    with found.open(encoding="latin-1") as file:
+        return re.match(dataset.first_line, file.readline(1000)) is not None
 
 
 def read_dataset(

@@ -50,7 +50,7 @@ def _matrix(path: Path) -> NDArray[np.int64]:
         rows = path.read_text(encoding="utf-8").splitlines()
     try:
         matrix = np.array([row.split() for row in rows if row.strip()], dtype=np.int64)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise DataError(
             f"'{path}' must be a matrix of whole numbers; found {error}; fetch it again"
         ) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import lzma
 import re
 import shutil
 import urllib.error
@@ -43,9 +44,9 @@ def download(
     """
     target = Path(target).resolve()
     check_free(target)
-    if base_url is not None and not re.match(r"https?://[^\s/]+(/\S*)?$", base_url):
+    if base_url is not None and not re.fullmatch(r"https?://[^\s/]+(/\S*)?", base_url):
         raise ConfigError(
-            f"a mirror must be an address such as https://host/folder; found '{base_url}'; correct "
+            f"a mirror must be an address such as https://host/folder; found {base_url!r}; correct "
             "it"
         )
     parts = target.with_name(f".{target.name}.parts")
@@ -78,7 +79,10 @@ def _fetch(url: str, path: Path, progress: Transfer | None) -> None:
         request.add_header("Range", f"bytes={have}-")
     try:
         with urllib.request.urlopen(request, timeout=60) as response:
-            resumed = response.status == 206
+            begins = response.headers.get("Content-Range", "")
+            resumed = response.status == 206 and begins.startswith(f"bytes {have}-")
+            if response.status == 206 and not resumed:
+                raise _broken(url, f"'{begins}' where the bytes from {have:,} on were asked for")
             length = response.headers.get("Content-Length")
             done = have if resumed else 0
             total = done + int(length) if length else None
@@ -125,6 +129,8 @@ def _unpack(archive: Path, folder: Path) -> None:
     except (
         zipfile.BadZipFile,
         zlib.error,
+        lzma.LZMAError,
+        UnicodeError,
         OSError,
         EOFError,
         RuntimeError,  # encrypted; NotImplementedError, its child: an unknown compression
