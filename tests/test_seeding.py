@@ -44,6 +44,11 @@ def test_torch_streams_are_reproducible_and_named() -> None:
     assert not np.array_equal(first, other)
 
 
+def test_numbers_of_numpy_are_numbers() -> None:
+    plain = Streams(3).numpy("a", 1).random()
+    assert Streams(np.int64(3)).numpy("a", np.int64(1)).random() == plain  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("seed", [-1, 1.5, True, "7"])
 def test_a_bad_seed_is_refused(seed: object) -> None:
     with pytest.raises(ConfigError, match="a seed must be a whole number"):

@@ -17,6 +17,8 @@ from counterplay.errors import ConfigError
 if TYPE_CHECKING:
     import torch
 
+_WHOLE = (int, np.integer)
+
 
 @dataclass(frozen=True, slots=True)
 class Streams:
@@ -33,11 +35,12 @@ class Streams:
     seed: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+        if isinstance(self.seed, bool) or not isinstance(self.seed, _WHOLE) or self.seed < 0:
             raise ConfigError(
                 f"a seed must be a whole number of 0 or more; found {self.seed!r}; "
                 "give one such as seed=0"
             )
+        object.__setattr__(self, "seed", int(self.seed))
 
     def numpy(self, *name: str | int) -> np.random.Generator:
         """Return the numpy stream called `name`, from its beginning."""
@@ -52,5 +55,6 @@ class Streams:
         return generator
 
     def _entropy(self, name: tuple[str | int, ...]) -> int:
-        text = "\x1f".join([str(self.seed), *(f"{type(part).__name__}:{part}" for part in name)])
+        parts = (f"str:{part}" if isinstance(part, str) else f"int:{int(part)}" for part in name)
+        text = "\x1f".join([str(self.seed), *parts])
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "little")

@@ -77,7 +77,7 @@ def test_the_module_is_the_command(tmp_path: Path) -> None:
     )
     assert outcome.returncode == 2
     assert outcome.stderr == (
-        "counterplay: a log must exist to be read; found nothing at 'none.csv'; check the path\n"
+        "counterplay: a file must exist to be read; found nothing at 'none.csv'; check the path\n"
     )
     assert outcome.stdout == ""
     assert list(tmp_path.iterdir()) == []

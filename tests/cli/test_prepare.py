@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -118,6 +120,36 @@ def test_fuzzed_files_never_leave_anything_behind(
     assert caught.value.code == 2
     assert [path.name for path in tmp_path.iterdir()] == [source.name]
     source.unlink()
+
+
+def test_places_that_cannot_be_written_exit_2(odd_names: Path, tmp_path: Path, run: Run) -> None:
+    for out in (odd_names / "x", odd_names):
+        outcome = run("prepare", odd_names, *COLUMNS, "--out", out)
+        assert outcome.code == 2
+        assert "the output must be" in outcome.err
+
+
+@pytest.mark.parametrize("source", ["nothing-here", "."])
+def test_what_is_no_file_is_named_as_such(source: str, tmp_path: Path, run: Run) -> None:
+    outcome = run("prepare", tmp_path / source, "--out", tmp_path / "data")
+    assert outcome.code == 2
+    assert "found nothing at" in outcome.err or "found the folder" in outcome.err
+
+
+def test_being_ended_leaves_nothing_behind(tmp_path: Path) -> None:
+    """The signal comes when writing has begun, in a folder of its own."""
+    n_rows = 3_000_000
+    pl.DataFrame(
+        {"user": pl.int_range(n_rows, eager=True), "item": pl.int_range(n_rows, eager=True)}
+    ).write_parquet(tmp_path / "log.parquet")
+    command = [sys.executable, "-m", "counterplay", "prepare", "log.parquet", "--out", "data"]
+    running = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE)
+    while not any(path.name.startswith(".data.") for path in tmp_path.iterdir()):
+        assert running.poll() is None
+    running.terminate()
+    _, error = running.communicate()
+    assert running.returncode == 143, error
+    assert [path.name for path in tmp_path.iterdir()] == ["log.parquet"]
 
 
 def test_ids_that_look_like_markup_are_shown_as_they_are(tmp_path: Path, run: Run) -> None:

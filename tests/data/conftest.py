@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import counterplay as cp
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
-TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
+TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
 
 
 def _ids(ids: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:

@@ -23,7 +23,7 @@ def failing(**columns: object) -> str:
     ("column", "values", "expected"),
     [
         ("user", [1, None, None], "every row must have an id; found 2 of 3 rows"),
-        ("user", [1.5, 2.0, 3.0], "whole numbers or text; found 1 of 3 rows"),
+        ("user", [1.5, 2.0, 3.0], "or text; found 1 of 3 rows"),
         ("rating", [1.0, float("nan"), float("inf")], "finite numbers; found 2 of 3 rows"),
         ("rating", [1.0, None, 2.0], "finite numbers; found 1 of 3 rows"),
         ("rating", ["1", "x", "2"], "finite numbers; found 1 of 3 rows"),
@@ -49,7 +49,7 @@ def test_the_first_offending_row_is_named() -> None:
 
 
 def test_counts_go_across_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("counterplay.data.readers._BATCH_ROWS", 10)
+    monkeypatch.setattr("counterplay.data.readers.BATCH_ROWS", 10)
     rating = np.ones(100)
     rating[[35, 36, 99]] = np.nan
     with pytest.raises(cp.DataError, match=r"found 3 of 100 rows .* the first at row 36 with nan"):
@@ -74,8 +74,13 @@ def test_whole_decimals_are_integer_ids() -> None:
 
 
 def test_ids_too_large_for_64_bits_are_refused() -> None:
-    message = failing(user=pl.Series([1, 2**63 + 1, 2], dtype=pl.UInt64))
-    assert "64 bits with a sign" in message
+    for dtype in (pl.UInt64, pl.Int128):
+        message = failing(user=pl.Series([1, 2**63 + 1, 2], dtype=dtype))
+        assert "at most 64 bits, or text; found 1 of 3 rows" in message
+
+
+def test_an_empty_text_is_no_id() -> None:
+    assert "every row must have an id; found 2 of 3 rows" in failing(item=["a", "", ""])
 
 
 @pytest.mark.parametrize("dtype", [pl.Boolean, pl.Date])

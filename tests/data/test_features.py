@@ -59,6 +59,31 @@ def test_features_come_from_a_file_too(tmp_path: Path) -> None:
     assert log == cp.read(LOG, item_features=ITEMS)
 
 
+def test_a_csv_table_has_numbers_and_ids_like_the_log(tmp_path: Path) -> None:
+    (tmp_path / "items.csv").write_text("item,price,brand\n3,3.5,x\n1,,7y\n9,9,z\n")
+    expected = ["price"], ["brand"]
+    for log in (LOG, {**LOG, "item": ["1", "2", "3"]}):
+        table = cp.read(log, item_features=tmp_path / "items.csv").item_features
+        assert table is not None
+        assert (table.numeric, table.categorical) == expected
+        np.testing.assert_array_equal(table.numbers(), [[np.nan], [np.nan], [3.5]])
+
+
+def test_unseen_ids_take_the_type_of_the_log(tmp_path: Path) -> None:
+    (tmp_path / "items.csv").write_text("item,price\n9,1\n")
+    (tmp_path / "log.csv").write_text("user,item\na,1\nb,2\n")
+    for log in (tmp_path / "log.csv", {"user": ["a", "b"], "item": [1, 2]}):
+        read = cp.read(log, item_features=tmp_path / "items.csv", include_unseen=True)
+        assert read.items.ids.to_list() == [1, 2, 9]
+    typed = pl.DataFrame({"id": [9], "price": [1]})
+    read = cp.read(tmp_path / "log.csv", item_features=typed, include_unseen=True)
+    assert read.items.ids.to_list() == [1, 2, 9]
+    with pytest.raises(cp.DataError, match="all integers or all text"):
+        cp.read(LOG, item_features={"id": ["9"], "price": [1]}, include_unseen=True)
+    with pytest.raises(cp.DataError, match="must have an id"):
+        cp.read(LOG, item_features={"id": [9, None], "price": [1, 2]}, include_unseen=True)
+
+
 def test_a_table_without_numbers_has_an_empty_matrix() -> None:
     table = cp.FeatureTable(pl.DataFrame({"brand": ["x", "y"]}))
     assert table.numbers().shape == (2, 0)
@@ -81,6 +106,8 @@ def test_filters_carry_features_along() -> None:
         ({"id": [1, None], "x": [1, 2]}, "missing or repeated id"),
         ({"id": [1, 2], "x": [1.0, float("inf")]}, "found 1 infinite values in column 'x'"),
         ({"id": [1, 2], "x": [b"a", b"b"]}, "found column 'x' of type Binary"),
+        ({"item": [1, 2], "id": [1, 2]}, "must not be called 'id'"),
+        ({"id": [1, 2], "x": [[[1]], [[2]]]}, "found column 'x' of type List(List"),
         ({"key": [1, 2], "x": [1, 2]}, "its ids in a column 'item' or 'id'"),
         ({"id": ["1", "2"], "x": [1, 2]}, "vocabulary's type, integers; found text"),
     ],

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from counterplay import ConfigError
-from counterplay.data.files import new_directory
+from counterplay.data.files import Replaceable, new_directory
+
+ONLY_A = Replaceable({"a"}, {"a"})
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -13,7 +15,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def write(target: Path, text: str, *, overwrite: bool = False) -> None:
-    with new_directory(target, replacing="a" if overwrite else None) as folder:
+    with new_directory(target, replacing=ONLY_A if overwrite else None) as folder:
         (folder / "a").write_text(text)
 
 
@@ -24,7 +26,7 @@ def test_a_new_directory_appears_whole(tmp_path: Path) -> None:
 
 
 def write_half(target: Path, *, overwrite: bool = False) -> None:
-    with new_directory(target, replacing="a" if overwrite else None) as folder:
+    with new_directory(target, replacing=ONLY_A if overwrite else None) as folder:
         (folder / "a").write_text("half")
         raise RuntimeError
 
@@ -76,9 +78,10 @@ def test_an_empty_folder_may_be_filled_and_other_things_are_never_replaced(tmp_p
     assert contents(tmp_path / "empty") == {"a": "one"}
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "precious").write_text("keep")
-    with pytest.raises(ConfigError, match="only a folder with a a in it"):
+    (tmp_path / "other" / "a").write_text("mine")
+    with pytest.raises(ConfigError, match="that was written by this command"):
         write(tmp_path / "other", "two", overwrite=True)
-    assert contents(tmp_path / "other") == {"precious": "keep"}
+    assert contents(tmp_path / "other") == {"precious": "keep", "a": "mine"}
     (tmp_path / "file").write_text("keep")
     with pytest.raises(ConfigError):
         write(tmp_path / "file", "two", overwrite=True)

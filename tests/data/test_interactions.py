@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import polars as pl
@@ -106,6 +106,24 @@ def test_a_threshold_must_make_sense(small_log: cp.Interactions) -> None:
         small_log.to_implicit(6)
     with pytest.raises(cp.DataError, match="needs ratings"):
         small_log.to_implicit(4).to_implicit(4)
+
+
+def test_a_threshold_may_be_a_numpy_number() -> None:
+    log = cp.read({"user": [1, 2], "item": [1, 2], "rating": [4.1, 3.0]})
+    assert len(log.to_implicit(np.float64(4.1))) == 1
+
+
+def test_columns_must_be_of_one_length(small_log: cp.Interactions) -> None:
+    with pytest.raises(cp.DataError, match="all columns must have 9 rows"):
+        replace(small_log, rating=np.ones(3, dtype=np.float32))
+
+
+def test_the_arrays_of_a_caller_stay_writeable(small_log: cp.Interactions) -> None:
+    rating = np.ones(9, dtype=np.float32)
+    log = replace(small_log, rating=rating)
+    rating[0] = 2
+    assert log.rating is not None
+    assert not log.rating.flags.writeable
 
 
 def test_compact_leaves_out_ids_without_rows(small_log: cp.Interactions) -> None:

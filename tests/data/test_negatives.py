@@ -102,6 +102,26 @@ def test_no_users_give_no_draws(small_log: cp.Interactions) -> None:
     assert drawn.shape == (0, 4)
 
 
+def test_large_exponents_are_right_or_refused() -> None:
+    """Popularity like 1/rank; total variation of 40,000 draws below 0.02 is within chance."""
+    counts = (400 / np.arange(1, 60)).astype(int)
+    item = np.repeat(np.arange(len(counts)), counts)
+    log = cp.read({"user": np.append(np.arange(len(item)) % 50 + 1, 0), "item": np.append(item, 0)})
+    for exponent in (2.0, 4.0):
+        sampler = cp.NegativeSampler(log, exponent=exponent)
+        drawn = sampler.draw(np.zeros(40_000, dtype=int), 1, cp.Streams(0).numpy("large")).ravel()
+        found = np.bincount(drawn, minlength=log.n_items) / len(drawn)
+        assert np.abs(found - expected_shares(log, 0, exponent)).sum() / 2 < 0.02
+    for exponent in (20.0, 400.0):
+        with pytest.raises(cp.ConfigError, match="must leave the rarest item a chance"):
+            cp.NegativeSampler(log, exponent=exponent)
+
+
+def test_unknown_users_are_refused(small_log: cp.Interactions) -> None:
+    with pytest.raises(cp.DataError, match="users that the log knows; found the index -1"):
+        cp.NegativeSampler(small_log).draw(np.array([0, -1]), 1, np.random.default_rng(0))
+
+
 @pytest.mark.parametrize("exponent", [-1.0, float("nan"), float("inf")])
 def test_a_bad_exponent_is_refused(exponent: float, small_log: cp.Interactions) -> None:
     with pytest.raises(cp.ConfigError, match="exponent of popularity"):

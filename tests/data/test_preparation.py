@@ -91,6 +91,24 @@ def test_unknown_keys_and_formats_are_refused(log_file: Path) -> None:
         prepare(log_file, Preparation(format="excel"))
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"validation": 0.2},
+        {"seed": 1},
+        {"validation_from": "2020-01-01", "test_from": "2020-02-01"},
+        {"split": "time", "seed": 1},
+        {"split": "random", "test_from": "2020-01-01"},
+        {"split": "none", "test": 0.2},
+    ],
+)
+def test_options_that_the_split_would_not_heed_are_refused(
+    options: dict[str, object], log_file: Path
+) -> None:
+    with pytest.raises(cp.ConfigError, match="must belong to the split that is made"):
+        split_of(log_file, **COLUMNS, **options)
+
+
 def write_coat(folder: Path) -> Path:
     folder.mkdir()
     (folder / "train.ascii").write_text("1 0 3\n0 2 0\n")
@@ -111,6 +129,8 @@ def test_a_dataset_brings_its_own_split(tmp_path: Path) -> None:
     [
         ({"threshold": 3}, "must be taken whole"),
         ({"core": 1}, "must be taken whole"),
+        ({"duplicates": "first"}, "must be taken whole"),
+        ({"seed": 3}, "must belong to the split that is made"),
         ({"user": "uid"}, "has columns of its own; found user=uid"),
     ],
 )

@@ -66,5 +66,10 @@ def test_optional_columns_show_when_they_are_there(small_log: cp.Interactions) -
     assert implicit.features == {"user": ["age"]}
 
 
+def test_an_empty_log_has_no_profile(small_log: cp.Interactions) -> None:
+    with pytest.raises(cp.DataError, match="a profile needs rows"):
+        cp.profile(small_log.take(np.zeros(9, dtype=bool)))
+
+
 def test_a_profile_is_ready_for_json(small_log: cp.Interactions) -> None:
     assert json.loads(json.dumps(cp.profile(small_log).to_dict()))["n_users"] == 3

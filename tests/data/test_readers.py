@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import counterplay as cp
-from counterplay.data.readers import as_frame
+from counterplay.data.frames import as_frame
 
 from .conftest import tables
 
@@ -90,7 +90,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "plain.csv.gz": (b"user,item\n1,2\n", "something else"),
     "parquet.csv": (b"PAR1....", "a Parquet file"),
     "csv.parquet": (b"user,item\n1,2\n", "something else"),
-    "short.parquet": (b"PAR1 and no more", "must end with PAR1"),
+    "short.parquet": (b"PAR1 and no more", "not a parquet file"),
     "json.csv": (b'{"user": 1, "item": 2}\n', "JSON objects"),
     "csv.ndjson": (b"user,item\n1,2\n", "lines that are not JSON objects"),
     "short.ndjson": (
@@ -146,7 +146,7 @@ def test_mixed_ids_in_ndjson_are_refused(first: str, tmp_path: Path) -> None:
 
 
 def test_columns_of_unequal_length_are_refused() -> None:
-    with pytest.raises(cp.DataError, match="the same length"):
+    with pytest.raises(cp.DataError, match="of one length"):
         cp.read({"user": [1, 2, 3], "item": [1, 2]})
 
 
@@ -162,6 +162,126 @@ def test_progress_tells_rows_and_their_total(tmp_path: Path) -> None:
     for name in ("log.parquet", "log.csv"):
         cp.read(tmp_path / name, progress=lambda done, total: calls.append((done, total)))
     assert calls == [(4, 4), (4, None)]
+
+
+def test_names_with_signs_that_could_match_others_are_taken_literally(tmp_path: Path) -> None:
+    for name in ("log[1].csv", "log[1].ndjson", "log[1].parquet", "l*.csv"):
+        WRITERS[f"log.{name.rsplit('.', 1)[1]}"](tmp_path / name)
+    for name in ("log1.csv", "log1.ndjson", "log1.parquet"):
+        other = FRAME.with_columns(item=pl.col("item") + 100)
+        getattr(other, f"write_{name.rsplit('.', 1)[1]}")(tmp_path / name)
+    for name in ("log[1].csv", "log[1].ndjson", "log[1].parquet", "l*.csv"):
+        assert cp.read(tmp_path / name) == EXPECTED, name
+    cp.save(EXPECTED, tmp_path / "data[1]")
+    assert cp.load(tmp_path / "data[1]", verify=True) == EXPECTED
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_separators_are_told_in_compressed_files_and_beside_quotes(
+    separator: str, tmp_path: Path
+) -> None:
+    renamed = FRAME.rename({"rating": "a,b,c,d,e,f"})
+    text = renamed.write_csv(separator=separator).replace("a,b,c,d,e,f", '"a,b,c,d,e,f"')
+    (tmp_path / "log.csv.gz").write_bytes(gzip.compress(text.encode()))
+    assert cp.read(tmp_path / "log.csv.gz", rating="a,b,c,d,e,f") == EXPECTED
+
+
+def test_blank_lines_at_the_end_are_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(FRAME.write_csv() + "\n\n")
+    assert cp.read(tmp_path / "log.csv") == EXPECTED
+    (tmp_path / "gap.csv").write_text("user,item\n1,2\n\n3,4\n")
+    with pytest.raises(cp.DataError, match=r"found 1 of 3 rows .* the first at row 2"):
+        cp.read(tmp_path / "gap.csv")
+
+
+def test_ndjson_is_looked_at_to_the_end(tmp_path: Path) -> None:
+    rows = [f'{{"user": "u{n % 9}", "item": {n}}}' for n in range(1500)]
+    rows += ['{"user": "x", "item": 1, "rating": 4.5}']
+    (tmp_path / "log.ndjson").write_text("\n".join(rows))
+    with pytest.raises(cp.DataError, match=r"found 1,500 of 1,501 rows where column 'rating'"):
+        cp.read(tmp_path / "log.ndjson")
+    whole = [row.replace("}", ', "rating": 3}') for row in rows[:-1]]
+    (tmp_path / "log.ndjson").write_text("\n".join([*whole, rows[-1]]))
+    assert cp.profile(cp.read(tmp_path / "log.ndjson")).rating_range == pytest.approx(
+        (3.0, 3.001, 4.5), abs=1e-3
+    )
+
+
+def test_ids_in_nested_objects_do_not_matter(tmp_path: Path) -> None:
+    rows = ['{"user": "a", "item": 1, "more": {"user": 5}}', '{"user": "b", "item": 2}']
+    (tmp_path / "log.ndjson").write_text("\n".join(rows))
+    assert cp.read(tmp_path / "log.ndjson").users.ids.to_list() == ["a", "b"]
+
+
+@pytest.mark.parametrize("value", ["true", "[1]", '{"a": 1}', "1.5"])
+def test_other_values_among_text_ids_are_refused(value: str, tmp_path: Path) -> None:
+    rows = ['{"user": "a", "item": 1}', f'{{"user": {value}, "item": 2}}']
+    (tmp_path / "log.ndjson").write_text("\n".join(rows))
+    with pytest.raises(cp.DataError):
+        cp.read(tmp_path / "log.ndjson")
+
+
+GOOD = {"user": [1, 2], "item": [1, 2]}
+STRANGE: dict[str, object] = {
+    "huge ids": {**GOOD, "user": [2**70, 1]},
+    "wide ids": {**GOOD, "user": pl.Series([2**70, 1], dtype=pl.Int128)},
+    "list flags": {**GOOD, "exposed": [[1], [0]]},
+    "bytes as flags": {**GOOD, "exposed": [b"1", b"0"]},
+    "complex ratings": pd.DataFrame({**GOOD, "rating": [1j, 2j]}),
+    "a single number": {**GOOD, "user": np.array(5)},
+    "a lone surrogate": {**GOOD, "user": ["\ud800", "a"]},
+    "an impossible time": {
+        **GOOD,
+        "time": pl.Series([2**62, 0]).cast(pl.Datetime("ms")),
+    },
+    "a lazy frame that fails": pl.LazyFrame(GOOD).select("user", pl.col("none").alias("item")),
+    "two columns of one name": pd.DataFrame(
+        [[1, 2, 3], [4, 5, 6]], columns=["user", "item", "item"]
+    ),
+    "the same in Arrow": pa.Table.from_arrays([pa.array([1, 2])] * 3, ["user", "item", "item"]),
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_strange_frames_end_in_a_data_error(name: str) -> None:
+    with pytest.raises(cp.DataError) as caught:
+        cp.read(STRANGE[name])
+    assert "\n" not in str(caught.value)
+
+
+def test_columns_without_a_role_do_not_matter() -> None:
+    mixed = pd.DataFrame({**GOOD, "notes": ["a", 1], "more": [1, 2]})
+    mixed.columns = ["user", "item", "notes", "notes"]
+    assert cp.read(mixed) == cp.read(GOOD)
+    assert cp.read({**GOOD, "notes": ["a", 1]}) == cp.read(GOOD)
+
+
+def test_numpy_times_of_any_unit() -> None:
+    for unit in ("s", "ms", "us", "ns", "D"):
+        time = np.array(["2020-01-01", "2020-01-02"], dtype=f"datetime64[{unit}]")
+        log = cp.read({**GOOD, "time": time})
+        assert log.time is not None
+        assert log.time[0] == 1_577_836_800_000_000
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"duplicates": "bogus"}, "duplicates must be one of all, first, last, error; found"),
+        ({"format": "excel"}, "format must be one of csv, tsv, parquet, ndjson; found 'excel'"),
+        ({"time_unit": "m"}, "time_unit must be one of s, ms, us, ns; found 'm'"),
+        ({"user": "item"}, "every role must have a column of its own; found 'item' for user"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, str], expected: str) -> None:
+    with pytest.raises(cp.ConfigError, match=expected):
+        cp.read(GOOD, **options)  # type: ignore[arg-type]
+
+
+def test_a_path_that_is_no_text_is_refused() -> None:
+    for path in ("a\0b.csv", "\udcff.csv"):
+        with pytest.raises(cp.DataError):
+            cp.read(path)
 
 
 SEPARATED = (b"user,item,rating,time\n", b"1,2,3,4\n", b"a,b,1.5,2020-01-01\n")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import polars as pl
@@ -15,10 +16,14 @@ import counterplay as cp
 from .conftest import tables
 
 
-def leave_last_two_out(log: cp.Interactions) -> cp.Split:
+def quietly(split: Callable[..., cp.Split], *arguments: object, **options: object) -> cp.Split:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cp.CounterplayWarning)
-        return cp.leave_last_two_out(log)
+        return split(*arguments, **options)
+
+
+def leave_last_two_out(log: cp.Interactions) -> cp.Split:
+    return quietly(cp.leave_last_two_out, log)
 
 
 def assert_partition(split: cp.Split) -> None:
@@ -81,7 +86,7 @@ def test_a_split_by_time_never_trains_on_the_future(
     frame: pl.DataFrame, validation: float, test: float
 ) -> None:
     try:
-        split = cp.split_by_time(cp.read(frame), fractions=(validation, test))
+        split = quietly(cp.split_by_time, cp.read(frame), fractions=(validation, test))
     except cp.DataError as error:
         assert "leave rows to train on" in str(error)
         return
@@ -116,8 +121,10 @@ def test_a_random_split_keeps_pairs_together(
 ) -> None:
     log = cp.read(frame)
     n_pairs = len(np.unique(log.pair))
-    split = cp.split_at_random(log, np.random.default_rng(seed), fractions=(validation, test))
-    again = cp.split_at_random(log, np.random.default_rng(seed), fractions=(validation, test))
+    split, again = (
+        quietly(cp.split_at_random, log, np.random.default_rng(seed), fractions=(validation, test))
+        for _ in range(2)
+    )
     assert_partition(split)
     assert (split.part == again.part).all()
     assert not np.isin(split.test.pair, split.train.pair).any()
@@ -144,6 +151,24 @@ def test_splits_that_make_no_sense_are_refused(small_log: cp.Interactions) -> No
     early = dt.datetime(1960, 1, 1)
     with pytest.raises(cp.DataError, match="must leave rows to train on"):
         cp.split_by_time(small_log, validation_from=early, test_from=early)
+
+
+def test_an_empty_test_part_is_warned_of(small_log: cp.Interactions) -> None:
+    late = dt.date(2050, 1, 1)
+    with pytest.warns(cp.CounterplayWarning, match="test part of the split by time is empty"):
+        split = cp.split_by_time(small_log, validation_from=late, test_from=late)
+    assert split.counts["test"] == 0
+
+
+def test_a_moment_must_be_one(small_log: cp.Interactions) -> None:
+    with pytest.raises(cp.ConfigError, match="a date or a datetime; found '2020'"):
+        cp.split_by_time(small_log, validation_from="2020", test_from="2021")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("part", [[0, 1], [0] * 8 + [3], [0] * 8 + [-1]])
+def test_parts_must_fit_the_rows(part: list[int], small_log: cp.Interactions) -> None:
+    with pytest.raises(cp.DataError, match="each row the part 0, 1 or 2"):
+        cp.Split(small_log, np.array(part, dtype=np.int8), "hand")
 
 
 def test_a_split_shows_itself(small_log: cp.Interactions) -> None:

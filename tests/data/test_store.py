@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -108,6 +109,111 @@ def test_many_pages_are_not_mistaken_for_one(tmp_path: Path) -> None:
     loaded = cp.load(tmp_path / "data", verify=True)
     assert loaded == log
     assert not mapped(loaded.user)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("time", pa.timestamp("ms", "UTC")),
+        ("time", pa.timestamp("ns", "UTC")),
+        ("rating", pa.float64()),
+        ("user", pa.float32()),
+        ("item", pa.int64()),
+    ],
+)
+def test_columns_of_another_type_are_never_misread(
+    name: str, dtype: pa.DataType, tmp_path: Path
+) -> None:
+    log = full_log()
+    cp.save(log, tmp_path / "data")
+    path = tmp_path / "data" / "interactions.parquet"
+    table = pq.read_table(path)
+    fields = [
+        pa.field(each.name, dtype if each.name == name else each.type, nullable=False)
+        for each in table.schema
+    ]
+    pq.write_table(table.cast(pa.schema(fields)), path, compression="none", use_dictionary=False)
+    assert cp.load(tmp_path / "data", verify=True) == log
+
+
+def test_other_encodings_are_never_misread(tmp_path: Path) -> None:
+    log = full_log()
+    cp.save(log, tmp_path / "data")
+    path = tmp_path / "data" / "interactions.parquet"
+    split_bytes = ["user", "item", "rating", "propensity"]
+    pq.write_table(
+        pq.read_table(path),
+        path,
+        compression="none",
+        use_dictionary=False,
+        use_byte_stream_split=split_bytes,
+    )
+    assert cp.load(tmp_path / "data", verify=True) == log
+
+
+def test_nulls_are_refused(tmp_path: Path) -> None:
+    cp.save(full_log(), tmp_path / "data")
+    path = tmp_path / "data" / "interactions.parquet"
+    frame = pl.read_parquet(path).with_columns(user=pl.Series([0, None, 1, 2], dtype=pl.Int32))
+    frame.write_parquet(path)
+    with pytest.raises(cp.DataError, match="1 nulls in column 'user'"):
+        cp.load(tmp_path / "data")
+
+
+def test_missing_columns_and_broken_entries_are_refused(tmp_path: Path) -> None:
+    cp.save(full_log(), tmp_path / "data")
+    path = tmp_path / "data" / "dataset.json"
+    text = path.read_text()
+    for broken in ("null", '[{"x": 1}]'):
+        path.write_text(text.replace('"filter": []', f'"filter": {broken}'))
+        with pytest.raises(cp.DataError, match="must be as it was written"):
+            cp.load(tmp_path / "data")
+    path.write_text(text)
+    pl.read_parquet(tmp_path / "data" / "interactions.parquet").drop("user").write_parquet(
+        tmp_path / "data" / "interactions.parquet"
+    )
+    with pytest.raises(cp.DataError, match="no columns user and item"):
+        cp.load(tmp_path / "data")
+
+
+def test_a_split_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
+    split = cp.split_at_random(full_log(), np.random.default_rng(0), fractions=(0.25, 0.25))
+    cp.save(split, tmp_path / "data")
+    path = tmp_path / "data" / "split.parquet"
+    other = np.roll(split.part, 1)
+    pl.DataFrame({"part": other}).write_parquet(path)
+    assert (cp.load_split(tmp_path / "data").part == other).all()
+    with pytest.raises(cp.DataError, match="does not match its fingerprint"):
+        cp.load_split(tmp_path / "data", verify=True)
+    pl.DataFrame({"other": other}).write_parquet(path)
+    with pytest.raises(cp.DataError, match="a split that cannot be read"):
+        cp.load_split(tmp_path / "data")
+
+
+def test_only_a_dataset_directory_is_replaced(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "dataset.json").write_text("{}")
+    (folder / "precious").write_text("keep")
+    with pytest.raises(cp.ConfigError):
+        cp.save(full_log(), folder, overwrite=True)
+    assert (folder / "precious").read_text() == "keep"
+
+
+def test_a_link_to_a_folder_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    for _ in range(2):
+        cp.save(full_log(), tmp_path / "link", overwrite=True)
+    assert (tmp_path / "link").is_symlink()
+    assert cp.load(tmp_path / "real") == full_log()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
+
+
+def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(cp.ConfigError, match="a folder that can be written to"):
+        cp.save(full_log(), tmp_path / "file" / "data")
 
 
 def test_a_split_is_stored_with_the_data(tmp_path: Path) -> None:

@@ -93,6 +93,19 @@ def test_what_is_no_time_is_counted(values: list[Any], expected: str) -> None:
     assert expected in str(got.value)
 
 
+def test_rows_in_another_form_than_most_are_read_too() -> None:
+    texts = ["2017-07-30T14:44:10Z", "2017-07-30T14:44:10", "2017-07-30T14:44", "2017-07-30"]
+    midnight = int(dt.datetime(2017, 7, 30, tzinfo=dt.UTC).timestamp()) * 10**6
+    expected = [SECONDS * 10**6] * 2 + [(SECONDS - 10) * 10**6, midnight]
+    assert times_of(texts) == expected
+
+
+def test_dates_as_numbers() -> None:
+    midnight = int(dt.datetime(2017, 7, 30, tzinfo=dt.UTC).timestamp())
+    assert times_of([20170730, 20170730]) == [midnight * 10**6] * 2
+    assert times_of([20170730, 20170730], "s") == [20170730 * 10**6] * 2
+
+
 def test_times_out_of_range_are_refused() -> None:
     with pytest.raises(cp.DataError, match="out of range, the first at row 3"):
         times_of([1, 2, 2**62])

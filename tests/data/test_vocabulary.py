@@ -67,6 +67,10 @@ def test_unknown_ids_are_minus_one() -> None:
     assert Vocabulary.of([3]).encode([]).tolist() == []
 
 
+def test_unknown_places_decode_to_null() -> None:
+    assert Vocabulary.of(["a", "b"]).decode(np.array([1, -1])).to_list() == ["b", None]
+
+
 def test_ids_of_another_type_are_refused() -> None:
     with pytest.raises(DataError, match="vocabulary's type, integers; found text"):
         Vocabulary.of([1, 2]).encode(["1"])

@@ -37,4 +37,5 @@ def download(
     for file in unchecked:
         console.err.print(f"note: no checksum is known for {file}", markup=False)
     console.out.print(f"licence: {chosen.licence}", markup=False)
-    console.out.print(f"next: counterplay prepare {out} --out DIR", markup=False)
+    inside = out / chosen.subfolder if chosen.subfolder else out
+    console.out.print(f"next: counterplay prepare {inside} --out DIR", markup=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import Annotated, NoReturn
 
@@ -14,7 +15,7 @@ from counterplay.cli.download import download
 from counterplay.cli.prepare import prepare
 from counterplay.errors import ConfigError, CounterplayError, DataError
 
-FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+FAILED, BAD_INPUT, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 
 app = typer.Typer(
     name="counterplay",
@@ -46,6 +47,8 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every way out has one line and one exit code."""
+    if arguments is None:  # a real command: being ended must clean up, as being interrupted does
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
         app(arguments, prog_name="counterplay")
     except SystemExit as ended:  # typer has spoken already, except of an interruption

@@ -66,11 +66,13 @@ def prepare(
         Literal["auto", "leave-last-two", "time", "random", "none"],
         _split("auto: the dataset's own, else leave-last-two with times, random without."),
     ] = "auto",
-    validation: Annotated[float, _split("Share of rows, for time and random.")] = 0.1,
-    test: Annotated[float, _split("Share of rows, for time and random.")] = 0.1,
+    validation: Annotated[
+        float | None, _split("Share of rows (time) or pairs (random); by default 0.1.")
+    ] = None,
+    test: Annotated[float | None, _split("The same for the test.")] = None,
     validation_from: Annotated[dt.datetime | None, _split("First moment, UTC, for time.")] = None,
     test_from: Annotated[dt.datetime | None, _split("First moment, UTC, for time.")] = None,
-    seed: Annotated[int, _split("Seed, for random.")] = 0,
+    seed: Annotated[int | None, _split("Seed, for random; by default 0.")] = None,
     name: Annotated[str | None, typer.Option(help="What to call the log.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace a dataset directory at --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the profile as JSON.")] = False,
@@ -84,10 +86,10 @@ def prepare(
     from counterplay.data.preparation import prepare as prepare_log
     from counterplay.data.profile import profile
     from counterplay.data.splits import Split
-    from counterplay.data.store import MARKER, save
+    from counterplay.data.store import FILES, save
 
     plan = Preparation(**{key: context.params[key] for key in Preparation.model_fields})
-    check_free(out, replacing=MARKER if overwrite else None)
+    check_free(out, replacing=FILES if overwrite else None)
     with console.notes() as notes:
         with console.progress(f"reading {source.name}") as bar:
             made = prepare_log(source, plan, progress=bar)
@@ -133,7 +135,9 @@ def _show(found: Profile, log: Interactions, split: Split | None, out: Path) -> 
         rows[f"step {number}"] = str(step)
     if split:
         parts = ", ".join(f"{count:,} {part}" for part, count in split.counts.items())
-        rows["split"] = f"{split.kind}: {parts}; {split.seen_share:.1%} of test pairs in training"
+        rows["split"] = f"{split.kind}: {parts}"
+        if split.counts["test"]:
+            rows["split"] += f"; {split.seen_share:.1%} of test pairs in training"
     rows["written to"] = str(out)
     console.print_pairs(rows)
 

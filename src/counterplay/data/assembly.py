@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import polars as pl
 
 from counterplay.data.columns import FlagColumn, IdColumn, NumberColumn
 from counterplay.data.features import FeatureTable
@@ -14,12 +15,12 @@ from counterplay.data.findings import Findings
 from counterplay.data.interactions import Interactions, Step
 from counterplay.data.ordering import stable_order
 from counterplay.data.times import TimeColumn, TimeUnit
-from counterplay.errors import DataError
+from counterplay.data.vocabulary import integers_of
+from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import polars as pl
     from numpy.typing import NDArray
 
     from counterplay.data.vocabulary import Vocabulary
@@ -66,6 +67,13 @@ class Columns:
                 chosen[role] = name
             elif role in ("user", "item"):
                 raise DataError(_missing(role, None, available))
+        for role, name in chosen.items():
+            other = next(each for each, column in chosen.items() if column == name)
+            if other != role:
+                raise ConfigError(
+                    f"every role must have a column of its own; found '{name}' for {other} and for "
+                    f"{role}; name another, or leave one out with '-'"
+                )
         return chosen
 
 
@@ -78,6 +86,7 @@ class Features:
 
     frame: pl.DataFrame
     id_column: str
+    untyped: bool = False
 
 
 def assemble(
@@ -108,7 +117,8 @@ def assemble(
     findings.raise_first()
     for role, features in (("user", user_features), ("item", item_features)):
         if include_unseen and features is not None:
-            builders[role].add(features.frame[features.id_column], findings.n_rows + 1)
+            builders[role].add(_ids_like(features, builders[role]), findings.n_rows + 1)
+    findings.raise_first()
     built = {role: builder.finish() for role, builder in builders.items()}
     (users, user), (items, item) = built.pop("user"), built.pop("item")
     user, item = user[: findings.n_rows], item[: findings.n_rows]  # without those of the features
@@ -224,7 +234,9 @@ def _aligned(
 ) -> FeatureTable | None:
     if features is None or features.frame.width == 1:
         return None
-    table, n_unknown = FeatureTable.align(features.frame, features.id_column, vocabulary)
+    table, n_unknown = FeatureTable.align(
+        features.frame, features.id_column, vocabulary, untyped=features.untyped
+    )
     if n_unknown:
         steps.append(
             Step(
@@ -235,6 +247,16 @@ def _aligned(
             )
         )
     return table
+
+
+def _ids_like(features: Features, column: IdColumn) -> pl.Series:
+    """Return the ids of a feature table in the type of the log's, where one has no types."""
+    ids = features.frame[features.id_column]
+    if column.is_text and column.untyped and ids.dtype.is_integer():
+        return ids.cast(pl.String)
+    if not column.is_text and features.untyped:
+        return integers_of(ids)
+    return ids
 
 
 def _at_least_two(vocabulary: Vocabulary, role: str, column: str) -> None:

@@ -31,53 +31,68 @@ class IdColumn:
     _text: list[pl.Series] = field(default_factory=list)
     _integers: list[NDArray[np.int64]] = field(default_factory=list)
 
+    @property
+    def is_text(self) -> bool:
+        """Whether the ids so far are text."""
+        return bool(self._text)
+
     def add(self, values: pl.Series, first_row: int) -> None:
         """Take one batch."""
         dtype = values.dtype
         if dtype == pl.Object:
             raise_mixed(self.name, values.to_list(), first_row)
+        text = dtype == pl.String or isinstance(dtype, pl.Categorical | pl.Enum)
+        missing = values.is_null()
+        if text:
+            missing |= (values.cast(pl.String) == "").fill_null(value=False)
         self.findings.note(
             self.name,
             "every row must have an id",
             "remove those rows or fill the ids in",
-            values.is_null(),
+            missing,
             values,
             first_row,
         )
-        values = values.drop_nulls()
-        if dtype == pl.String or isinstance(dtype, pl.Categorical | pl.Enum):
+        if missing.any():
+            return
+        if text:
             self._text.append(values.cast(pl.Categorical))
-        elif dtype.is_float() or isinstance(dtype, pl.Decimal):
-            self._add_fractions(values, first_row)
-        elif dtype == pl.UInt64 and (values > 2**63 - 1).any():
-            raise DataError(
-                "integer ids must fit into 64 bits with a sign; found "
-                f"{values.max()!r} in column '{self.name}'; convert the ids to text"
-            )
-        elif dtype.is_integer() or dtype == pl.Null:
-            self._integers.append(_narrow(values.cast(pl.Int64).to_numpy()))
+        elif dtype.is_numeric():
+            self._add_numbers(values, first_row)
         else:
             raise DataError(
                 f"ids must be integers or text; found column '{self.name}' of type {dtype}; "
                 "convert it, or name another column"
             )
 
-    def _add_fractions(self, values: pl.Series, first_row: int) -> None:
-        whole = (values == values.floor()) & (values.abs() < 2**53)
-        self.findings.note(
-            self.name,
-            "ids must be whole numbers or text",
-            "convert the column to integers or text",
-            ~whole,
-            values,
-            first_row,
-        )
-        self._integers.append(_narrow(values.filter(whole).cast(pl.Int64).to_numpy()))
+    def _add_numbers(self, values: pl.Series, first_row: int) -> None:
+        integers = values.cast(pl.Int64, strict=False)
+        if values.dtype not in (pl.Int8, pl.Int16, pl.Int32, pl.Int64):
+            whole = (integers.cast(values.dtype, strict=False) == values).fill_null(value=False)
+            if values.dtype.is_float():
+                whole &= values.abs() < 2**53
+            self.findings.note(
+                self.name,
+                "ids must be whole numbers of at most 64 bits, or text",
+                "convert the column to integers or text",
+                ~whole,
+                values,
+                first_row,
+            )
+            if not whole.all():
+                return
+        self._integers.append(_narrow(integers.to_numpy()))
 
     def finish(self) -> tuple[Vocabulary, NDArray[np.int32]]:
         """Return the vocabulary and the index of every row."""
-        if any(len(batch) for batch in self._text):
-            return encode_text(self._text, untyped=self.untyped)
+        if self._text and self._integers:
+            raise DataError(
+                f"ids must be all integers or all text; found both in column '{self.name}' and its "
+                "feature table; convert one of them"
+            )
+        text = [batch for batch in self._text if len(batch)]
+        if text:
+            return encode_text(text, untyped=self.untyped)
         return encode_integers([batch for batch in self._integers if len(batch)])
 
 
@@ -130,6 +145,11 @@ class FlagColumn:
         """Take one batch."""
         if values.dtype == pl.Boolean:
             flags = values
+        elif not (values.dtype.is_numeric() or values.dtype in (pl.String, pl.Null)):
+            raise DataError(
+                f"exposure flags must be true or false; found column '{self.name}' of type "
+                f"{values.dtype}; convert it, or leave it out with '-'"
+            )
         else:
             text = values.cast(pl.String, strict=False).str.to_lowercase().str.strip_chars()
             yes = text.is_in(["1", "1.0", "true", "t", "yes", "y"])

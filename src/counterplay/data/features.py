@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from counterplay.data.vocabulary import Vocabulary
+from counterplay.data.vocabulary import Vocabulary, integers_of
 from counterplay.errors import DataError
 
 if TYPE_CHECKING:
@@ -34,9 +35,17 @@ class FeatureTable:
 
     @classmethod
     def align(
-        cls, frame: pl.DataFrame, id_column: str, vocabulary: Vocabulary
+        cls,
+        frame: pl.DataFrame,
+        id_column: str,
+        vocabulary: Vocabulary,
+        *,
+        untyped: bool = False,
     ) -> tuple[FeatureTable, int]:
-        """Arrange `frame` by `vocabulary`; also return how many of its ids are unknown there."""
+        """Arrange `frame` by `vocabulary`; also return how many of its ids are unknown there.
+
+        The ids of an `untyped` table are text; they are read as integers where the log's are.
+        """
         ids = frame[id_column]
         repeated = ids.is_duplicated() | ids.is_null()
         if repeated.any():
@@ -47,6 +56,15 @@ class FeatureTable:
                 f"in column '{id_column}', the first at row {place + 1:,} with {ids[place]!r}; "
                 "remove the repetitions"
             )
+        if "id" in frame.columns and id_column != "id":
+            raise DataError(
+                "a feature must not be called 'id', the name of the ids; found such a column "
+                f"beside '{id_column}'; rename it"
+            )
+        if ids.dtype.is_float():
+            ids = ids.cast(pl.Int64, strict=False)
+        if untyped and not vocabulary.is_text:
+            ids = integers_of(ids)
         place_of_row = vocabulary.encode(ids)
         row_of_id = np.full(len(vocabulary), -1, dtype=np.int64)
         known = place_of_row >= 0
@@ -116,9 +134,10 @@ def _checked(column: pl.Series) -> pl.Series:
         return column
     if dtype == pl.String or isinstance(dtype, pl.Categorical | pl.Enum):
         return column.cast(pl.String)
-    if isinstance(dtype, pl.List):
+    if isinstance(dtype, pl.List) and not isinstance(dtype.inner, pl.List | pl.Array | pl.Struct):
         inner = pl.Int64 if getattr(dtype.inner, "is_integer", bool)() else pl.String
-        return column.cast(pl.List(inner))
+        with suppress(pl.exceptions.PolarsError):  # values that fit neither are refused below
+            return column.cast(pl.List(inner))
     raise DataError(
         f"features must be numbers, text or lists of them; found column '{column.name}' of type "
         f"{dtype}; convert it, or leave it out"

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import shutil
-import tempfile
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from counterplay.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Set
+
+
+@dataclass(frozen=True, slots=True)
+class Replaceable:
+    """A folder that may be replaced: it holds all of `required` and nothing but `known`."""
+
+    required: Set[str]
+    known: Set[str]
+
+    def matches(self, folder: Path) -> bool:
+        """Tell whether `folder` is such a one."""
+        return self.required <= {entry.name for entry in folder.iterdir()} <= self.known
 
 
 @contextmanager
-def new_directory(target: Path, *, replacing: str | None = None) -> Iterator[Path]:
-    """Give a temporary folder next to `target` that becomes `target` when all went well.
-
-    With `replacing`, a folder that holds a file of that name may be replaced; no other may.
-    """
+def new_directory(target: Path, *, replacing: Replaceable | None = None) -> Iterator[Path]:
+    """Give a temporary folder next to `target` that becomes `target` when all went well."""
+    target = target.resolve()
     check_free(target, replacing=replacing)
     target.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    folder = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        folder.chmod(0o755)
+        folder.mkdir()
         yield folder
         _put(folder, target)
     finally:
@@ -45,20 +57,28 @@ def _put(folder: Path, target: Path) -> None:
     shutil.rmtree(previous, ignore_errors=True)
 
 
-def check_free(target: Path, *, replacing: str | None = None) -> None:
-    """Refuse to write over something that is there already and is not to be replaced."""
+def check_free(target: Path, *, replacing: Replaceable | None = None) -> None:
+    """Refuse a target that cannot be written, or where something is that must not be replaced."""
+    target = target.resolve()
     if target.is_dir() and target.samefile(Path.cwd()):
         raise ConfigError(
             f"the output must not be the folder that one stands in; found '{target}'; name another "
             "one"
         )
-    if target.is_dir():
-        if not any(target.iterdir()) or (replacing and (target / replacing).is_file()):
-            return
-    elif not target.exists() and not target.is_symlink():
+    parent = next(each for each in target.parents if each.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"the output must be in a folder that can be written to; found '{parent}'; name "
+            "another place"
+        )
+    if not target.exists():
         return
-    may = f"; only a folder with a {replacing} in it may be replaced" if replacing else ""
+    if target.is_dir() and (
+        not any(target.iterdir()) or (replacing is not None and replacing.matches(target))
+    ):
+        return
+    only = " or one that was written by this command" if replacing else ""
     raise ConfigError(
-        f"the output must be a new or empty folder{may}; found something at '{target}'; name "
+        f"the output must be a new or empty folder{only}; found something at '{target}'; name "
         "another one, or remove it"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,12 +46,13 @@ def k_core(log: Interactions, k: int) -> Interactions:
     """Keep the largest part in which every user and every item has at least `k` events."""
     if k < 1:
         raise ConfigError(f"k must be 1 or more; found {k}; raise it")
-    kept = np.ones(len(log), dtype=np.bool_)
-    n_kept = len(log) + 1
-    while int(kept.sum()) < n_kept:
-        n_kept = int(kept.sum())
-        kept &= (_events(log.item[kept], log.n_items) >= k)[log.item]
-        kept &= (_events(log.user[kept], log.n_users) >= k)[log.user]
+    rows, n_before = np.arange(len(log)), len(log) + 1
+    while 0 < len(rows) < n_before:
+        n_before = len(rows)
+        rows = rows[(_events(log.item[rows], log.n_items) >= k)[log.item[rows]]]
+        rows = rows[(_events(log.user[rows], log.n_users) >= k)[log.user[rows]]]
+    kept = np.zeros(len(log), dtype=np.bool_)
+    kept[rows] = True
     return _keep(log, kept, f"the {k}-core: users and items with at least {k:,} events each")
 
 
@@ -75,4 +77,4 @@ def _keep(log: Interactions, kept: NDArray[np.bool_], rule: str) -> Interactions
         f"kept {rule}; dropped {dropped['rows']:,} rows, {dropped['users']:,} users, "
         f"{dropped['items']:,} items"
     )
-    return remaining.take(np.ones(len(remaining), dtype=np.bool_), Step("filter", text, dropped))
+    return replace(remaining, steps=(*remaining.steps, Step("filter", text, dropped)))

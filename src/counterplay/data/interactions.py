@@ -43,7 +43,7 @@ class Interactions:
 
     Rows stand in one canonical order: by user, then by time, then as they came. So a user's
     rows are one slice, in the order in which they happened, and the order of the input
-    matters only between rows of one user at the same time.
+    matters only between rows of one user at the same time. `counterplay.read` makes one.
 
     Attributes:
         users: Original user ids.
@@ -78,8 +78,15 @@ class Interactions:
     steps: tuple[Step, ...] = ()
 
     def __post_init__(self) -> None:
-        for _, column in self.columns():
-            column.flags.writeable = False
+        for name, column in list(self.columns()):
+            if len(column) != len(self.user):
+                raise DataError(
+                    f"all columns must have {len(self.user):,} rows, as many as user; found "
+                    f"{len(column):,} in {name}; make logs with counterplay.read"
+                )
+            fixed = column.view()
+            fixed.flags.writeable = False
+            object.__setattr__(self, name, fixed)
 
     def __len__(self) -> int:
         return len(self.user)
@@ -179,7 +186,7 @@ class Interactions:
                 "a rating threshold needs ratings; found a log without a rating column; leave "
                 "the threshold out, or name the column"
             )
-        liked = self.rating >= threshold
+        liked = self.rating >= np.float32(threshold)
         if not liked.any():
             raise DataError(
                 f"at least one rating must reach the threshold of {threshold:g}; found the "

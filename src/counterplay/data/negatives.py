@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
 
 _CHUNK = 1 << 15  # draws at a time: their intermediate arrays stay in the processor's cache
-_BITS_A_PAIR = 16
+_BITS_A_PAIR = 16  # at least, and less than twice that
+_BITMAP_CHUNK = 1 << 22
 _HASH = np.uint64(0x9E3779B97F4A7C15)
-_MASS = 1 << 31  # total mass when it is not uniform: the resolution of the probabilities
+_MASS = 1 << 52  # at most, when sampling is not uniform: the resolution of the probabilities
+_LEAST_MASS = 1000  # below it, rounding would distort the probabilities
 
 
 class NegativeSampler:
@@ -37,7 +39,7 @@ class NegativeSampler:
     Args:
         log: Training rows; what a user has in them is never drawn.
         exponent: 0 draws uniformly; above 0 an item is drawn with probability proportional to
-            (events + 1) ** exponent, to a resolution of 2⁻³¹.
+            (events + 1) ** exponent, to within a thousandth.
 
     Example:
         >>> from counterplay.data.readers import read
@@ -79,6 +81,11 @@ class NegativeSampler:
         self, users: NDArray[np.integer], n: int, rng: np.random.Generator
     ) -> NDArray[np.int32]:
         """Return `n` items for each of `users`, with replacement, `[len(users), n]`."""
+        if len(users) and int(users.min()) < 0:
+            raise DataError(
+                "negatives need users that the log knows; found the index "
+                f"{int(users.min())}; leave unknown users out"
+            )
         full = self._free[users] <= 0
         if full.any():
             raise DataError(
@@ -138,12 +145,21 @@ def _distinct(pairs: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _cumulative_mass(log: Interactions, exponent: float) -> NDArray[np.int64] | None:
+    """Return where each item's mass begins on the line of all items, `[n_items + 1]`."""
     if exponent == 0:
         return None
     events = np.bincount(log.item, minlength=log.n_items)
-    share = (events + 1.0) ** exponent
-    mass = np.maximum(np.round(share / share.sum() * _MASS), 1).astype(np.int64)
-    return np.concatenate([[0], np.cumsum(mass)])
+    logarithm = exponent * np.log(events + 1.0)
+    share = np.exp(logarithm - logarithm.max())
+    total = min(_MASS, 2**61 // max(log.n_users, 1))  # user · (total + 1) must fit into int64
+    mass = np.round(share / share.sum() * total)
+    if mass.min() < _LEAST_MASS:
+        raise ConfigError(
+            "the exponent of popularity must leave the rarest item a chance that can be told from "
+            f"0; found {exponent:g} with items of {int(events.min()):,} to {int(events.max()):,} "
+            "events; lower it"
+        )
+    return np.concatenate([[0], np.cumsum(mass.astype(np.int64))])
 
 
 def _guide(cumulative: NDArray[np.int64]) -> tuple[NDArray[np.int32], np.int64]:
@@ -158,6 +174,9 @@ def _bitmap(pairs: NDArray[np.int64]) -> tuple[NDArray[np.uint8], np.uint64]:
     """Return a bitmap with the bit of every hashed pair set, and the shift of the hash."""
     n_bits = max(10, int(len(pairs) * _BITS_A_PAIR).bit_length())
     shift = np.uint64(64 - n_bits)
-    set_bits = np.zeros(1 << n_bits, dtype=np.bool_)
-    set_bits[((pairs.view(np.uint64) * _HASH) >> shift).view(np.int64)] = True
-    return np.packbits(set_bits, bitorder="little"), shift
+    bitmap = np.zeros(1 << (n_bits - 3), dtype=np.uint8)
+    for begin in range(0, len(pairs), _BITMAP_CHUNK):
+        hashed = (pairs[begin : begin + _BITMAP_CHUNK].view(np.uint64) * _HASH) >> shift
+        bit = np.uint8(1) << (hashed.astype(np.uint8) & np.uint8(7))
+        np.bitwise_or.at(bitmap, (hashed >> np.uint64(3)).view(np.int64), bit)
+    return bitmap, shift

@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from counterplay.data.assembly import Duplicates, without_duplicates
 from counterplay.data.datasets import DATASETS, Dataset, dataset_at, read_dataset
 from counterplay.data.filters import filter_by_events, k_core
-from counterplay.data.readers import FileFormat, Progress, read
+from counterplay.data.formats import FileFormat, Progress
+from counterplay.data.readers import read
 from counterplay.data.splits import Split, leave_last_two_out, split_at_random, split_by_time
 from counterplay.data.times import TimeUnit
 from counterplay.errors import ConfigError
@@ -58,11 +59,11 @@ class Preparation(BaseModel):
         users_below: ... and fewer than this.
         core: Keep the k-core.
         split: auto is the dataset's own, else leave-last-two with times, random without.
-        validation: Share of validation rows, for time and random.
-        test: Share of test rows, for time and random.
+        validation: Share of validation, of rows for time, of pairs for random; by default 0.1.
+        test: The same for the test.
         validation_from: First moment of validation, for time.
         test_from: First moment of the test, for time.
-        seed: For random.
+        seed: For random; by default 0.
         name: What to call the log.
     """
 
@@ -86,11 +87,11 @@ class Preparation(BaseModel):
     users_below: int | None = None
     core: int | None = None
     split: SplitKind = "auto"
-    validation: float = 0.1
-    test: float = 0.1
+    validation: float | None = None
+    test: float | None = None
     validation_from: dt.datetime | None = None
     test_from: dt.datetime | None = None
-    seed: int = 0
+    seed: int | None = None
     name: str | None = None
 
     @property
@@ -101,7 +102,8 @@ class Preparation(BaseModel):
     @property
     def changes_rows(self) -> bool:
         """Whether rows may be left out."""
-        return self.filters_events or self.core is not None or self.threshold is not None
+        others = (self.core is not None, self.threshold is not None, self.duplicates != "all")
+        return self.filters_events or any(others)
 
 
 def prepare(
@@ -113,10 +115,12 @@ def prepare(
     log = _read(path, plan, progress) if known is None else _read_known(known, path, plan, progress)
     if isinstance(log, Split):
         if plan.split == "auto":
+            _refuse_unused(plan, ("validation", "test", "validation_from", "test_from", "seed"))
             return log
         log = log.interactions
     if known and plan.duplicates != "all":
-        log = without_duplicates(log, plan.duplicates)
+        others = tuple(step for step in log.steps if step.kind != "duplicates")
+        log = without_duplicates(replace(log, steps=others), plan.duplicates)
     if plan.threshold is not None:
         log = log.to_implicit(plan.threshold)
     if plan.filters_events:
@@ -166,7 +170,8 @@ def _read_known(
         if plan.split == "auto" and plan.changes_rows:
             raise ConfigError(
                 f"a dataset with a split of its own must be taken whole; found {known.title} with "
-                "a filter or a threshold; leave those out, or choose another split"
+                "a filter, a threshold or a policy for duplicates; leave those out, or choose "
+                "another split"
             )
         return replace(log, interactions=_named(log.interactions, plan.name))
     return _named(log, plan.name)
@@ -177,9 +182,16 @@ def _named(log: Interactions, name: str | None) -> Interactions:
 
 
 def _split(log: Interactions, plan: Preparation) -> Interactions | Split:
-    kind, fractions = plan.split, (plan.validation, plan.test)
+    kind = plan.split
     if kind == "auto":
         kind = "random" if log.time is None else "leave-last-two"
+    moments = () if kind == "time" else ("validation_from", "test_from")
+    shares = () if kind in ("time", "random") else ("validation", "test")
+    _refuse_unused(plan, (*moments, *shares, *(() if kind == "random" else ("seed",))), kind)
+    fractions = (
+        0.1 if plan.validation is None else plan.validation,
+        0.1 if plan.test is None else plan.test,
+    )
     if kind == "leave-last-two":
         return leave_last_two_out(log)
     if kind == "time":
@@ -190,5 +202,15 @@ def _split(log: Interactions, plan: Preparation) -> Interactions | Split:
             fractions=fractions,
         )
     if kind == "random":
-        return split_at_random(log, Streams(plan.seed).numpy("split"), fractions=fractions)
+        return split_at_random(log, Streams(plan.seed or 0).numpy("split"), fractions=fractions)
     return log
+
+
+def _refuse_unused(plan: Preparation, names: tuple[str, ...], kind: str = "dataset's own") -> None:
+    """Refuse an option that the split would not heed."""
+    given = next((name for name in names if getattr(plan, name) is not None), None)
+    if given:
+        raise ConfigError(
+            f"an option must belong to the split that is made; found {given}="
+            f"{getattr(plan, given)} with the {kind} split; leave it out, or choose another split"
+        )

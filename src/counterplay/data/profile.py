@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.errors import DataError
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -66,6 +68,10 @@ class Profile:
 
 def profile(log: Interactions, *, now: dt.datetime | None = None) -> Profile:
     """Look at a log as a whole; `now` is the moment after which a time is implausible."""
+    if len(log) == 0:
+        raise DataError(
+            "a profile needs rows; found an empty log; look at a part of the split that has some"
+        )
     pairs = log.pair
     pairs.sort()
     n_distinct = 1 + int((pairs[1:] != pairs[:-1]).sum())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import hashlib
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +15,6 @@ from counterplay.data.ordering import stable_order
 from counterplay.errors import ConfigError, CounterplayWarning, DataError
 
 if TYPE_CHECKING:
-    import datetime as dt
-
     import polars as pl
     from numpy.typing import NDArray
 
@@ -39,8 +39,16 @@ class Split:
     kind: str
 
     def __post_init__(self) -> None:
-        self.part.flags.writeable = False
-        if not (self.part == TRAIN).any():
+        part = self.part.view()
+        part.flags.writeable = False
+        object.__setattr__(self, "part", part)
+        in_range = len(part) > 0 and part.min() >= TRAIN and part.max() <= TEST
+        if len(part) != len(self.interactions) or not in_range:
+            raise DataError(
+                "a split must give each row the part 0, 1 or 2; found "
+                f"{len(part):,} parts for {len(self.interactions):,} rows; make the split again"
+            )
+        if not (part == TRAIN).any():
             raise DataError(
                 f"a split must leave rows to train on; found none after {self.kind}; move the "
                 "boundary, or take a longer log"
@@ -65,6 +73,11 @@ class Split:
     def counts(self) -> dict[str, int]:
         """Number of rows in each part."""
         return {name: int((self.part == part).sum()) for part, name in enumerate(PARTS)}
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the parts."""
+        return f"sha256:{hashlib.sha256(np.ascontiguousarray(self.part).data).hexdigest()}"
 
     @cached_property
     def seen_share(self) -> float:
@@ -131,8 +144,8 @@ def leave_last_two_out(log: Interactions) -> Split:
 def split_by_time(
     log: Interactions,
     *,
-    validation_from: dt.datetime | None = None,
-    test_from: dt.datetime | None = None,
+    validation_from: dt.date | None = None,
+    test_from: dt.date | None = None,
     fractions: tuple[float, float] = (0.1, 0.1),
 ) -> Split:
     """Cut the whole log at two moments: train before, validation between, test after.
@@ -167,7 +180,7 @@ def split_by_time(
             f"{validation_from} after {test_from}; exchange them"
         )
     part = (log.time >= first).astype(np.int8) + (log.time >= second).astype(np.int8)
-    return Split(log, part, "time")
+    return _with_test(Split(log, part, "time"), wanted=fractions[1] > 0)
 
 
 def split_at_random(
@@ -190,14 +203,26 @@ def split_at_random(
     part_of_group = ((place >= bounds[0]).astype(np.int8) + (place >= bounds[1])).astype(np.int8)
     part = np.empty(len(pair), dtype=np.int8)
     part[slice(None) if order is None else order] = part_of_group[group]
-    return Split(log, part, "random")
+    return _with_test(Split(log, part, "random"), wanted=fractions[1] > 0)
 
 
-def _moment(time: dt.datetime) -> int:
-    import datetime as dt
-
+def _moment(time: dt.date) -> int:
+    if not isinstance(time, dt.date):
+        raise ConfigError(
+            f"a moment must be a date or a datetime; found {time!r}; convert it with "
+            "datetime.fromisoformat"
+        )
+    if not isinstance(time, dt.datetime):
+        time = dt.datetime.combine(time, dt.time())
     aware = time if time.tzinfo else time.replace(tzinfo=dt.UTC)
     return round(aware.timestamp() * 1e6)
+
+
+def _with_test(split: Split, *, wanted: bool) -> Split:
+    """Warn of a test part that is empty although one was wanted."""
+    if wanted and not (split.part == TEST).any():
+        _warn(f"the test part of the split by {split.kind} is empty: there is nothing to judge by")
+    return split
 
 
 def _check(fractions: tuple[float, float]) -> None:

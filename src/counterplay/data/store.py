@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from counterplay.data.features import FeatureTable
-from counterplay.data.files import new_directory
+from counterplay.data.files import Replaceable, new_directory
 from counterplay.data.interactions import COLUMNS, Interactions, Step
 from counterplay.data.splits import Split
 from counterplay.data.vocabulary import Vocabulary
@@ -36,24 +36,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT = 1
-MARKER = "dataset.json"  # a folder without it is never replaced
 _ROWS_A_GROUP = 1 << 27  # a page is at most 2 GiB, an int64 column of this length half of that
-_DTYPES: dict[str, type[np.generic]] = {
-    "user": np.int32,
-    "item": np.int32,
-    "rating": np.float32,
-    "time": np.int64,
-    "exposed": np.bool_,
-    "propensity": np.float64,
-    "position": np.int16,
-    "part": np.int8,
+_TYPES: dict[str, pa.DataType] = {
+    "user": pa.int32(),
+    "item": pa.int32(),
+    "rating": pa.float32(),
+    "time": pa.timestamp("us", tz="UTC"),
+    "exposed": pa.bool_(),
+    "propensity": pa.float64(),
+    "position": pa.int16(),
+    "part": pa.int8(),
 }
+_MAPPABLE = {"user": np.int32, "item": np.int32, "rating": np.float32, "propensity": np.float64}
+_MAPPABLE |= {"time": np.int64}
+_REQUIRED = {"dataset.json", "interactions.parquet", "users.parquet", "items.parquet"}
+FILES = Replaceable(_REQUIRED, _REQUIRED | {"split.parquet"})
 
 
 def save(log: Interactions | Split, directory: str | Path, *, overwrite: bool = False) -> None:
     """Write a dataset directory, all of it or nothing."""
     interactions = log.interactions if isinstance(log, Split) else log
-    with new_directory(Path(directory), replacing=MARKER if overwrite else None) as folder:
+    with new_directory(Path(directory), replacing=FILES if overwrite else None) as folder:
         _write_columns(folder / "interactions.parquet", dict(interactions.columns()))
         for plural, vocabulary, table in (
             ("users", interactions.users, interactions.user_features),
@@ -65,7 +68,7 @@ def save(log: Interactions | Split, directory: str | Path, *, overwrite: bool = 
         if isinstance(log, Split):
             _write_columns(folder / "split.parquet", {"part": log.part})
         description = json.dumps(_description(log, interactions), indent=2, ensure_ascii=False)
-        (folder / MARKER).write_text(description + "\n", encoding="utf-8")
+        (folder / "dataset.json").write_text(description + "\n", encoding="utf-8")
 
 
 def load(directory: str | Path, *, verify: bool = False) -> Interactions:
@@ -83,9 +86,15 @@ def load(directory: str | Path, *, verify: bool = False) -> Interactions:
         items, item_features = _read_ids(folder / "items.parquet")
     except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
         raise _damaged(folder, str(error).splitlines()[0]) from None
+    if "user" not in columns or "item" not in columns:
+        raise _damaged(folder, "no columns user and item in interactions.parquet")
     counts = {"users": len(users), "items": len(items), "interactions": len(columns["user"])}
     if counts != description["counts"]:
         raise _damaged(folder, f"counts of {counts} where it announces {description['counts']}")
+    try:
+        steps = tuple(Step(**step) for step in description["filter"])
+    except TypeError:
+        raise _damaged(folder, "a filter in dataset.json that is not one") from None
     interactions = Interactions(
         users,
         items,
@@ -94,7 +103,7 @@ def load(directory: str | Path, *, verify: bool = False) -> Interactions:
         item_features=item_features,
         name=description["name"],
         source=description["source"],
-        steps=tuple(Step(**step) for step in description["filter"]),
+        steps=steps,
     )
     if verify and interactions.fingerprint != description["fingerprint"]:
         raise _damaged(folder, "contents that do not match its fingerprint")
@@ -110,20 +119,23 @@ def load_split(directory: str | Path, *, verify: bool = False) -> Split:
             f"a stored split is needed; found none in '{folder}'; prepare it again with a split, "
             "or load it and split it"
         )
+    stored = description["split"]
     try:
         part = dict(_read_columns(folder / "split.parquet", ("part",)))["part"]
-    except (OSError, pa.ArrowException) as error:
-        raise _damaged(folder, str(error).splitlines()[0]) from None
-    if len(part) != len(interactions):
-        raise _damaged(folder, f"a split of {len(part):,} rows for {len(interactions):,} rows")
-    return Split(interactions, part, description["split"]["kind"])
+        split = Split(interactions, part, stored["kind"])
+        announced = stored["fingerprint"]
+    except (OSError, pa.ArrowException, KeyError, TypeError) as error:
+        raise _damaged(folder, f"a split that cannot be read ({error})") from None
+    if verify and split.fingerprint != announced:
+        raise _damaged(folder, "a split that does not match its fingerprint")
+    return split
 
 
 def describe(directory: str | Path) -> dict[str, Any]:
     """Return what `dataset.json` says."""
     folder = Path(directory)
     try:
-        description = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+        description = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise DataError(
             f"a dataset directory must hold a readable dataset.json; found none in '{folder}'; "
@@ -151,17 +163,19 @@ def _description(log: Interactions | Split, interactions: Interactions) -> dict[
         },
         "source": interactions.source,
         "filter": [asdict(step) for step in interactions.steps],
-        "split": {"kind": log.kind, "counts": log.counts} if isinstance(log, Split) else None,
+        "split": _described(log) if isinstance(log, Split) else None,
         "fingerprint": interactions.fingerprint,
     }
 
 
+def _described(split: Split) -> dict[str, Any]:
+    return {"kind": split.kind, "counts": split.counts, "fingerprint": split.fingerprint}
+
+
 def _write_columns(path: Path, columns: dict[str, NDArray[Any]]) -> None:
     """Write columns plainly, one page each."""
-    arrays = {name: pa.array(column) for name, column in columns.items()}
-    if "time" in arrays:
-        arrays["time"] = arrays["time"].view(pa.timestamp("us", tz="UTC"))
-    schema = pa.schema([pa.field(name, a.type, nullable=False) for name, a in arrays.items()])
+    arrays = {name: pa.array(column).view(_TYPES[name]) for name, column in columns.items()}
+    schema = pa.schema([pa.field(name, _TYPES[name], nullable=False) for name in arrays])
     layout: dict[str, Any] = {
         "compression": "none",
         "use_dictionary": False,
@@ -176,30 +190,32 @@ def _write_columns(path: Path, columns: dict[str, NDArray[Any]]) -> None:
 
 def _read_columns(path: Path, wanted: tuple[str, ...]) -> Iterator[tuple[str, NDArray[Any]]]:
     """Yield the columns of a file, mapped where their layout allows it, else decoded."""
-    metadata = pq.read_metadata(path)
-    present = [metadata.schema.column(place).name for place in range(metadata.num_columns)]
-    for name in (name for name in wanted if name in present):
-        dtype = _DTYPES[name]
-        column = _mapped(path, metadata, present.index(name), np.dtype(dtype))
-        if column is None:
-            decoded = pq.read_table(path, columns=[name], memory_map=True)[name]
-            if pa.types.is_timestamp(decoded.type):
-                decoded = decoded.cast(pa.timestamp("us")).cast(pa.int64())
-            column = decoded.to_numpy().astype(dtype)
-        yield name, column
+    metadata, schema = pq.read_metadata(path), pq.read_schema(path)
+    for name in (name for name in wanted if name in schema.names):
+        column = None
+        if name in _MAPPABLE and schema.field(name).type == _TYPES[name]:
+            column = _mapped(path, metadata, schema.names.index(name), np.dtype(_MAPPABLE[name]))
+        yield name, _decoded(path, name) if column is None else column
+
+
+def _decoded(path: Path, name: str) -> NDArray[Any]:
+    values = pq.read_table(path, columns=[name], memory_map=True)[name].cast(_TYPES[name])
+    if values.null_count:
+        raise pa.ArrowInvalid(f"{values.null_count} nulls in column '{name}'")
+    if name == "time":
+        values = values.cast(pa.int64())
+    return np.array(values.to_numpy())
 
 
 def _mapped(path: Path, metadata: Any, place: int, dtype: np.dtype[Any]) -> NDArray[Any] | None:
     """Map one column, if it is a single plain page of `dtype`."""
-    physical = {"INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8}
     if metadata.num_row_groups != 1:
         return None
     chunk, n_rows = metadata.row_group(0).column(place), metadata.num_rows
     n_bytes = n_rows * dtype.itemsize
     if (
         chunk.compression != "UNCOMPRESSED"
-        or chunk.has_dictionary_page
-        or physical.get(chunk.physical_type) != dtype.itemsize
+        or not set(chunk.encodings) <= {"PLAIN", "RLE"}
         or metadata.schema.column(place).max_definition_level != 0
         or _first_page_bytes(path, chunk.data_page_offset) != n_bytes
     ):
@@ -233,7 +249,7 @@ def _first_page_bytes(path: Path, offset: int) -> int | None:
 
 
 def _read_ids(path: Path) -> tuple[Vocabulary, FeatureTable | None]:
-    frame = pl.read_parquet(path)
+    frame = pl.read_parquet(path, glob=False)
     features = frame.drop("id")
     return Vocabulary(frame["id"]), FeatureTable(features) if features.width else None
 

@@ -26,10 +26,14 @@ _TIME_FORMATS = (
     "%Y-%m-%d %H:%M:%S%.f",
     "%Y-%m-%dT%H:%M:%S%.f",
     "%Y-%m-%d %H:%M",
+    "%Y-%m-%dT%H:%M",
+    "%Y%m%dT%H%M%SZ",
     "%a %b %d %H:%M:%S %z %Y",  # Sun Jul 30 07:44:10 -0700 2017
     "%Y/%m/%d %H:%M:%S",
 )
 _DATE_FORMATS = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d")
+_FORMATS = (*_TIME_FORMATS, *_DATE_FORMATS)
+_DATE_AS_NUMBER = r"^(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"
 
 
 @dataclass(slots=True)
@@ -53,8 +57,11 @@ class TimeColumn:
         dtype = values.dtype
         if dtype == pl.String:
             times = self._from_text(values)
+        elif dtype.is_integer() and self._as_dates(values.cast(pl.String)):
+            times = self._from_text(values.cast(pl.String))
         elif dtype.is_numeric():
-            times, self._numeric = values, True
+            times = values if dtype.is_float() else values.cast(pl.Int64, strict=False)
+            self._numeric = True
         elif dtype == pl.Date or isinstance(dtype, pl.Datetime):
             times, self._numeric = _microseconds(values), False
         else:
@@ -76,22 +83,30 @@ class TimeColumn:
         if not bad.any():
             self._batches.append(times.to_numpy())
 
-    def _from_text(self, values: pl.Series) -> pl.Series:
+    def _as_dates(self, text: pl.Series) -> bool:
+        """Tell whether numbers are dates such as 20170730; the first batch decides."""
         if self._numeric is None:
-            sample = values.drop_nulls().head(1000).str.strip_chars()
+            sample = text.drop_nulls().head(1000).str.strip_chars()
+            dates = sample.str.contains(_DATE_AS_NUMBER).all()
             n_numbers = int(sample.cast(pl.Float64, strict=False).is_not_null().sum())
-            looks_like_dates = sample.str.contains(r"^(19|20)\d{6}$").all()
+            looks_like_dates = bool(dates) and self.unit is None and len(sample) > 0
             self._numeric = not looks_like_dates and 2 * n_numbers >= max(1, len(sample))
-        if self._numeric:
+        return not self._numeric
+
+    def _from_text(self, values: pl.Series) -> pl.Series:
+        if not self._as_dates(values):
             return numbers_of(values, self.name, whole=True)
         text = values.str.strip_chars()
         if self._format is None:
             sample = text.drop_nulls().head(1000)
             self._format = max(
-                (*_TIME_FORMATS, *_DATE_FORMATS),
-                key=lambda form: len(sample) - _parse(sample, form).null_count(),
+                _FORMATS, key=lambda form: len(sample) - _parse(sample, form).null_count()
             )
-        return _parse(text, self._format)
+        times = _parse(text, self._format)
+        for form in _FORMATS:  # rows in another form than most
+            if times.null_count() > text.null_count():
+                times = times.fill_null(_parse(text, form))
+        return times
 
     def finish(self) -> NDArray[np.int64]:
         """Return the whole column."""
@@ -126,4 +141,13 @@ def _parse(text: pl.Series, form: str) -> pl.Series:
 
 
 def _microseconds(times: pl.Series) -> pl.Series:
-    return times.cast(pl.Datetime("us")).to_physical().cast(pl.Int64)
+    """Return dates or datetimes as microseconds, null where they are out of range."""
+    raw = times.to_physical().cast(pl.Int64)
+    if times.dtype == pl.Date:
+        return raw * 86_400_000_000
+    unit = getattr(times.dtype, "time_unit", "us")
+    if unit == "ns":
+        return raw // 1000
+    factor = 1000 if unit == "ms" else 1
+    inside = (raw.cast(pl.Float64).abs() * factor < _LATEST).fill_null(value=False)
+    return (raw * factor).set(~inside, None)

@@ -62,13 +62,14 @@ class Vocabulary:
                 known, on="id", how="left", maintain_order="left"
             )
             return found["index"].cast(pl.Int32).fill_null(-1).to_numpy()
-        own, values = self.ids.to_numpy(), wanted.to_numpy()
+        own, values = self.ids.to_numpy(), wanted.fill_null(0).to_numpy()
         place = np.minimum(np.searchsorted(own, values), len(own) - 1)
-        return np.where(own[place] == values, place, -1).astype(np.int32)
+        known = (own[place] == values) & wanted.is_not_null().to_numpy()
+        return np.where(known, place, -1).astype(np.int32)
 
     def decode(self, index: NDArray[np.integer]) -> pl.Series:
-        """Return the ids at the given indices."""
-        return self.ids.gather(pl.Series(index))
+        """Return the ids at the given indices, null for -1."""
+        return self.ids.gather(pl.Series(index).cast(pl.Int64).replace(-1, None))
 
 
 def _as_ids(values: ArrayLike | pl.Series) -> pl.Series:
@@ -91,14 +92,20 @@ def encode_text(batches: list[pl.Series], *, untyped: bool) -> tuple[Vocabulary,
     present = pl.concat(batches, rechunk=False).unique()
     codes, ids = present.to_physical().to_numpy(), present.cast(pl.String)
     if untyped:
-        numbers = ids.cast(pl.Int64, strict=False)
-        if numbers.null_count() == 0 and bool((numbers.cast(pl.String) == ids).all()):
-            ids = numbers
+        numbers = integers_of(ids)
+        ids = ids if numbers.has_nulls() else numbers
     ascending = ids.arg_sort().to_numpy()
     index_of_code = np.zeros(int(codes.max()) + 1, dtype=np.int32)
     index_of_code[codes[ascending]] = np.arange(len(codes), dtype=np.int32)
     index = [index_of_code[batch.to_physical().to_numpy()] for batch in batches]
-    return Vocabulary(ids.sort().alias("id")), np.concatenate(index)
+    return Vocabulary(ids.gather(ascending).alias("id")), np.concatenate(index)
+
+
+def integers_of(texts: pl.Series) -> pl.Series:
+    """Return texts as integers, null where they are not written as plain ones."""
+    numbers = texts.cast(pl.Int64, strict=False)
+    plain = (numbers.cast(pl.String) == texts).fill_null(value=False)
+    return numbers.zip_with(plain, pl.Series([None], dtype=pl.Int64).new_from_index(0, len(texts)))
 
 
 def encode_integers(batches: list[NDArray[np.int64]]) -> tuple[Vocabulary, NDArray[np.int32]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from counterplay.data.assembly import Features, assemble
-from counterplay.data.readers import Progress, batches, readable
+from counterplay.data.formats import Progress, batches, readable, scan_ndjson
 from counterplay.errors import DataError
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def read_goodreads(path: Path, progress: Progress | None = None) -> Interactions
             )
         path = found[0]
     with readable(path, "goodreads review"):
-        reviews = pl.scan_ndjson(
+        reviews = scan_ndjson(
             path,
-            schema={
+            {
                 "user_id": pl.String,
                 "book_id": pl.String,
                 "rating": pl.Float32,
@@ -62,7 +62,9 @@ def read_goodbooks(folder: Path, progress: Progress | None = None) -> Interactio
     path = found[0]
     with readable(path, "goodbooks ratings"):
         ratings = pl.scan_csv(
-            path, schema={"user_id": pl.Int32, "book_id": pl.Int32, "rating": pl.Float32}
+            path,
+            schema={"user_id": pl.Int32, "book_id": pl.Int32, "rating": pl.Float32},
+            glob=False,
         )
         return assemble(
             batches(ratings, progress),
@@ -78,7 +80,7 @@ def _books(path: Path) -> Features | None:
         return None
     year = pl.col("original_publication_year").cast(pl.Float64, strict=False).alias("year")
     with readable(path, "goodbooks books"):
-        books = pl.read_csv(path, infer_schema=False).select(
+        books = pl.read_csv(path, infer_schema=False, glob=False).select(
             pl.col("book_id").cast(pl.Int64), pl.col("language_code").alias("language"), year
         )
     return Features(books, "book_id")

@@ -13,8 +13,8 @@ from counterplay.data.datasets.coat import read_coat
 from counterplay.data.datasets.listening import read_lastfm
 from counterplay.data.datasets.movielens import read_ml_1m, read_ml_100k, read_movietweetings
 from counterplay.data.datasets.openbandit import read_open_bandit
+from counterplay.data.formats import Progress
 from counterplay.data.interactions import Interactions
-from counterplay.data.readers import Progress
 from counterplay.data.splits import Split
 from counterplay.errors import ConfigError, DataError
 
@@ -47,6 +47,7 @@ class Dataset:
         remotes: Where its files are.
         marker: A file or pattern that tells a folder of it from others.
         first_line: How that file begins, where its name is not enough.
+        subfolder: Which of its folders to prepare, where it has several.
         read: Reads it from its folder (or file).
     """
 
@@ -59,6 +60,7 @@ class Dataset:
     marker: str
     read: Reader
     first_line: str = ""
+    subfolder: str = ""
 
 
 _GROUPLENS = "research use; no redistribution, no commercial use without permission"
@@ -140,8 +142,9 @@ _ALL = (
                 "https://github.com/zygmuntz/goodbooks-10k/releases/download/v1.0/goodbooks-10k.zip"
             ),
         ),
-        "books.csv",
+        "ratings*.csv",
         read_goodbooks,
+        first_line="user_id,book_id,rating",
     ),
     Dataset(
         "movietweetings",
@@ -189,6 +192,7 @@ _ALL = (
         ),
         "item_context.csv",
         read_open_bandit,
+        subfolder="random/all",
     ),
 )
 DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}

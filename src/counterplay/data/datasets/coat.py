@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from counterplay.data.assembly import Features, assemble
-from counterplay.data.readers import Progress, readable
+from counterplay.data.formats import Progress, readable
 from counterplay.data.splits import TEST, TRAIN, Split
 from counterplay.errors import DataError
 

@@ -52,11 +52,15 @@ def download(
     parts = target.with_name(f".{target.name}.parts")
     parts.mkdir(parents=True, exist_ok=True)
     digests: dict[str, str] = {}
-    for remote in dataset.remotes:
-        path = parts / remote.name
-        url = f"{base_url.rstrip('/')}/{remote.name}" if base_url else remote.url
-        _fetch(url, path, progress)
-        digests[remote.name] = _check(path, remote)
+    try:
+        for remote in dataset.remotes:
+            path = parts / remote.name
+            url = f"{base_url.rstrip('/')}/{remote.name}" if base_url else remote.url
+            _fetch(url, path, progress)
+            digests[remote.name] = _check(path, remote)
+    finally:
+        if not any(parts.iterdir()):  # nothing to go on from
+            parts.rmdir()
     with new_directory(target) as folder:
         for remote in dataset.remotes:
             path = parts / remote.name
@@ -127,14 +131,16 @@ def _unpack(archive: Path, folder: Path) -> None:
         with zipfile.ZipFile(archive) as bundle:
             bundle.extractall(folder)  # extractall keeps members below the folder
     except (
+        OSError,
         zipfile.BadZipFile,
         zlib.error,
         lzma.LZMAError,
         UnicodeError,
-        OSError,
         EOFError,
         RuntimeError,  # encrypted; NotImplementedError, its child: an unknown compression
     ) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the disk's fault, not the archive's: that one stays
         archive.unlink(missing_ok=True)
         raise DataError(
             f"'{archive.name}' must be a whole zip archive; found {error}; fetch it again"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from counterplay.data.assembly import assemble
-from counterplay.data.readers import Progress, batches, readable
+from counterplay.data.formats import Progress, batches, readable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +28,7 @@ def read_lastfm(folder: Path, progress: Progress | None = None) -> Interactions:
         events = pl.scan_csv(
             path,
             separator="\t",
+            glob=False,
             schema={
                 "userID": pl.Int32,
                 "artistID": pl.Int32,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from counterplay.data.assembly import Features, assemble
-from counterplay.data.readers import Progress, batches, readable
+from counterplay.data.formats import Progress, batches, readable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,6 +63,7 @@ def read_ml_100k(folder: Path, progress: Progress | None = None) -> Interactions
         ratings = pl.scan_csv(
             folder / "u.data",
             separator="\t",
+            glob=False,
             has_header=False,
             schema={"user": pl.Int32, "item": pl.Int32, "rating": pl.Float32, "time": pl.Int64},
         )
@@ -113,7 +114,9 @@ def _read(
         schema |= {column: dtype, f"after_{column}": pl.String}
     del schema["after_time"]
     with readable(path, "ratings.dat"):
-        ratings = pl.scan_csv(path, separator=":", has_header=False, schema=schema, quote_char=None)
+        ratings = pl.scan_csv(
+            path, separator=":", has_header=False, schema=schema, quote_char=None, glob=False
+        )
         return assemble(
             batches(ratings.select(list(types)), progress),
             _ROLES,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from counterplay.data.assembly import Features, assemble
-from counterplay.data.readers import Progress, batches, readable
+from counterplay.data.formats import Progress, batches, readable
 from counterplay.errors import DataError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def read_open_bandit(folder: Path, progress: Progress | None = None) -> Interact
         )
     path = logs[0]
     with readable(path, "Open Bandit"):
-        impressions = pl.scan_csv(path, infer_schema=False).select(
+        impressions = pl.scan_csv(path, infer_schema=False, glob=False).select(
             user=pl.concat_str(_USER, separator="."),
             item=pl.col("item_id").cast(pl.Int64),
             click="click",
@@ -64,13 +64,15 @@ def read_open_bandit(folder: Path, progress: Progress | None = None) -> Interact
 
 
 def _users(path: Path) -> Features:
-    frame = pl.scan_csv(path, infer_schema=False).select(_USER).unique(maintain_order=True)
+    frame = (
+        pl.scan_csv(path, infer_schema=False, glob=False).select(_USER).unique(maintain_order=True)
+    )
     return Features(frame.with_columns(id=pl.concat_str(_USER, separator=".")).collect(), "id")
 
 
 def _items(path: Path) -> Features:
     with readable(path, "item_context.csv"):
-        frame = pl.read_csv(path, infer_schema=False).select(
+        frame = pl.read_csv(path, infer_schema=False, glob=False).select(
             pl.col("item_id").cast(pl.Int64), pl.col(_ITEM[0]).cast(pl.Float64), *_ITEM[1:]
         )
     return Features(frame, "item_id")

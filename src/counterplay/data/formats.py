@@ -1,0 +1,213 @@
+"""Files of a log: what format they are in, whether they are whole, their rows in batches."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, get_args
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.json as pa_json
+import pyarrow.parquet as pq
+
+from counterplay.errors import CounterplayError, DataError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FileFormat = Literal["csv", "tsv", "parquet", "ndjson"]
+Progress = Callable[[int, int | None], None]  # rows so far, rows in all where known
+
+BATCH_ROWS = 1 << 20
+_SUFFIXES: dict[str, FileFormat] = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".ndjson": "ndjson",
+    ".jsonl": "ndjson",
+}
+_MAGIC = {
+    b"PAR1": "a Parquet file",
+    b"\x1f\x8b": "compressed with gzip",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd",
+    b"BZh": "compressed with bzip2",
+    b"\xfd7zXZ": "compressed with xz",
+    b"PK\x03\x04": "a zip archive",
+    b"ARROW1": "an Arrow file",
+    b"\x89HDF": "an HDF5 file",
+    b"SQLite": "a SQLite database",
+}
+_COMPRESSED = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_JSON_BLOCK = 1 << 30
+_CHANGED = r"Column\(/(.*)\) changed from string to (\w+) in row (\d+)"
+
+
+def format_of(path: Path) -> FileFormat:
+    """Tell a file's format by its name."""
+    if not path.exists():
+        raise DataError(f"a file must exist to be read; found nothing at '{path}'; check the path")
+    if path.is_dir():
+        raise DataError(
+            f"a log must be a file; found the folder '{path}'; name a file in it, or say which "
+            "dataset it holds"
+        )
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    if suffixes and suffixes[-1] in _SUFFIXES:
+        return _SUFFIXES[suffixes[-1]]
+    raise DataError(
+        f"a file's format must show in its name or be given; found '{path.name}'; say which it is: "
+        f"{', '.join(get_args(FileFormat))}"
+    )
+
+
+def scan(path: Path, kind: FileFormat) -> pl.LazyFrame:
+    """Return a lazy frame over a file; columns of CSV and TSV are text until they are checked."""
+    _check_content(path, kind)
+    if kind == "parquet":
+        return pl.scan_parquet(path, glob=False)
+    if kind == "ndjson":
+        return scan_ndjson(path)
+    separator = "\t" if kind == "tsv" else _separator(path)
+    return pl.scan_csv(path, separator=separator, infer_schema=False, glob=False)
+
+
+def scan_ndjson(path: Path, schema: dict[str, type[pl.DataType]] | None = None) -> pl.LazyFrame:
+    """Return a lazy frame over NDJSON; without a schema, all lines are looked at for one."""
+    return pl.scan_ndjson(glob.escape(str(path)), schema=schema, infer_schema_length=None)
+
+
+def batches(
+    frame: pl.LazyFrame, progress: Progress | None = None, n_rows: int | None = None
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a lazy frame, in order, without holding all of them."""
+    collect_batches = getattr(frame, "collect_batches", None)  # young in polars: do without
+    done = 0
+    for batch in collect_batches(chunk_size=BATCH_ROWS) if collect_batches else [frame.collect()]:
+        yield batch
+        done += batch.height
+        if progress:
+            progress(done, n_rows)
+
+
+def without_blank_end(whole: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Yield the same batches without the empty lines that a text file may end in."""
+    held: pl.DataFrame | None = None
+    for batch in whole:
+        if held is not None:
+            yield held
+        held = batch
+    if held is not None:
+        filled = held.select(~pl.all_horizontal(pl.all().is_null())).to_series().arg_true()
+        yield held.head(int(filled[-1]) + 1) if len(filled) else held.clear()
+
+
+@contextmanager
+def readable(path: Path, kind: str) -> Iterator[None]:
+    """Turn what goes wrong while reading a file into one sentence."""
+    try:
+        yield
+    except CounterplayError:
+        raise
+    except FileNotFoundError:
+        raise DataError(
+            f"a file must exist to be read; found nothing at '{path}'; check the path"
+        ) from None
+    except (
+        pl.exceptions.PolarsError,
+        pl.exceptions.PanicException,  # what the parser throws at some damaged files
+        pa.ArrowException,
+        OSError,
+        ValueError,
+    ) as error:
+        what = first_line(error)
+        if isinstance(error, pl.exceptions.NoDataError):
+            what = "an empty file"
+        elif kind == "ndjson" and "Syntax" in what:
+            what = "a line that is not a JSON object"
+        elif re.search("unexpected end|[Tt]runcated", what):
+            what = "a file that ends too early"
+        raise DataError(
+            f"'{path}' must be a whole, valid {kind} file; found {what}; check that it was copied "
+            "completely and that its format is the one its name says"
+        ) from None
+
+
+def refuse_mixed_ids(path: Path, frame: pl.LazyFrame, columns: list[str]) -> None:
+    """Refuse NDJSON whose ids are text in some rows and something else in others.
+
+    The parser would turn both into the same text, and two users into one.
+    """
+    texts = [name for name in columns if frame.collect_schema()[name] == pl.String]
+    if not texts:
+        return
+    schema = pa.schema([(name, pa.string()) for name in texts])
+    try:
+        with pa.input_stream(str(path), compression="detect") as stream:
+            pa_json.read_json(
+                stream,
+                read_options=pa_json.ReadOptions(block_size=_JSON_BLOCK),
+                parse_options=pa_json.ParseOptions(
+                    explicit_schema=schema, unexpected_field_behavior="ignore"
+                ),
+            )
+    except pa.ArrowInvalid as error:
+        changed = re.search(
+            r"Column\(/(.*)\) changed from string to (\w+) in row (\d+)", str(error)
+        )
+        if changed is None:
+            return  # whatever it is, the reader itself will judge
+        name, other, row = changed[1], changed[2], int(changed[3]) + 1
+        raise DataError(
+            f"ids must be all integers or all text; found column '{name}' to be a {other} at row "
+            f"{row:,}, after texts; write them all in one type"
+        ) from None
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def _check_content(path: Path, kind: FileFormat) -> None:
+    """Compare a file's first bytes with its name."""
+    with path.open("rb") as file:
+        head = file.read(4096).removeprefix(_BYTE_ORDER_MARK)
+    expected = {"parquet": b"PAR1"}.get(kind, _COMPRESSED.get(path.suffix.lower(), b""))
+    found = next((what for magic, what in _MAGIC.items() if head.startswith(magic)), None)
+    if not head:
+        raise DataError(
+            f"'{path}' must have contents; found an empty file; check that its export ended"
+        )
+    if expected and not head.startswith(expected):
+        found = found or "something else"
+    elif expected:
+        found = None
+    elif kind == "ndjson" and not head.lstrip().startswith(b"{"):
+        found = found or "lines that are not JSON objects"
+    elif kind in ("csv", "tsv") and head.lstrip().startswith(b"{"):
+        found = "JSON objects"
+    elif b"\0" in head:
+        found = found or "binary data"
+    if found:
+        raise DataError(
+            f"'{path}' must be what its name says, {kind}; found {found}; rename it so that its "
+            "ending is right, unpack it, or say which format it is"
+        )
+    if kind == "parquet":
+        pq.read_metadata(path)  # refuses what is cut off, before anything else looks at it
+
+
+def _separator(path: Path) -> str:
+    """Tell what separates the columns of a CSV file by its header."""
+    with pa.input_stream(str(path), compression="detect") as stream:
+        header = stream.read(1 << 16).split(b"\n", 1)[0]
+    bare = re.sub(rb'"[^"]*"', b"", header)
+    return max((",", ";", "\t", "|"), key=lambda sign: bare.count(sign.encode()))
