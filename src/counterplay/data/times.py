@@ -57,7 +57,7 @@ class TimeColumn:
         dtype = values.dtype
         if dtype == pl.String:
             times = self._from_text(values)
-        elif dtype.is_integer() and self._as_dates(values.cast(pl.String)):
+        elif dtype.is_integer() and self._as_dates(values.head(1000).cast(pl.String)):
             times = self._from_text(values.cast(pl.String))
         elif dtype.is_numeric():
             times = values if dtype.is_float() else values.cast(pl.Int64, strict=False)
