@@ -1,0 +1,1 @@
+"""Scorers: what can be the candidate or the exposure model."""

@@ -1,0 +1,126 @@
+"""Attn: causal self-attention over the items that a user met before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - torch's own convention
+
+from counterplay.errors import ConfigError
+from counterplay.models.embedding import Embedding
+from counterplay.models.neural import linear
+from counterplay.models.rows import dots, rows
+from counterplay.models.scorer import History, Scorer
+
+if TYPE_CHECKING:
+    from counterplay.data.features import FeatureTable
+
+
+class Attention(Scorer):
+    """Self-attention over a user's history; a score is `state · q_i + b_i`.
+
+    A window is encoded once, whatever number of its places are asked for. Padding is never
+    attended to; a place with nothing before it attends to itself, a learnt start.
+
+    Args:
+        n_users: Number of users (the user's own index is not used).
+        n_items: Number of items.
+        dim: Width of vectors and states.
+        length: Longest history that is read.
+        heads: Attention heads; must divide `dim`.
+        blocks: Number of blocks.
+        dropout: Share of values dropped while training.
+        item_features: Features of the items.
+        generator: Stream of the initial values.
+    """
+
+    def __init__(
+        self,
+        n_users: int,
+        n_items: int,
+        *,
+        dim: int = 32,
+        length: int = 50,
+        heads: int = 1,
+        blocks: int = 2,
+        dropout: float = 0.1,
+        item_features: FeatureTable | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(n_users, n_items, history_length=length)
+        if dim % heads:
+            raise ConfigError(
+                f"the number of heads must divide the dimension; found {heads} heads and dimension "
+                f"{dim}; change one of them"
+            )
+        self.item = Embedding(n_items, dim, features=item_features, generator=generator)
+        self.bias = nn.Parameter(torch.zeros(n_items, 1))
+        self.start = nn.Parameter(torch.zeros(1, dim).normal_(0, 0.1, generator=generator))
+        self.place = nn.Parameter(torch.zeros(length, dim).normal_(0, 0.02, generator=generator))
+        self.blocks = nn.ModuleList([_Block(dim, heads, dropout, generator) for _ in range(blocks)])
+        self.norm = nn.LayerNorm(dim)
+        self.dropout = dropout
+
+    def states(self, items: Tensor) -> Tensor:
+        """Return the state after each place of windows `[N, L]`, `[N, L, dim]`."""
+        length = items.shape[1]
+        real = items < self.n_items
+        hidden = rows(torch.cat([self.item.table(), self.start]), items) + self.place[-length:]
+        hidden = F.dropout(hidden, self.dropout, self.training)
+        causal = torch.ones(length, length, dtype=torch.bool, device=items.device).tril()
+        itself = torch.eye(length, dtype=torch.bool, device=items.device)
+        allowed = (causal & real[:, None, :]) | itself  # [N, L, L]
+        for block in self.blocks:
+            hidden = block(hidden, allowed[:, None])
+        normed: Tensor = self.norm(hidden)
+        return normed
+
+    def forward(self, users: Tensor, items: Tensor, history: History | None = None) -> Tensor:
+        """Return the logits of `items` `[B, K]` after what `history` lets each query see."""
+        right = self.item(items)
+        return dots(self._queries(history), right) + self._biases(items)
+
+    def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
+        """Return the logits of all items: one encoding a window, one matrix product."""
+        return self._queries(history) @ self.item.table().T + self.bias.T
+
+    def _queries(self, history: History | None) -> Tensor:
+        if history is None:
+            raise ConfigError(
+                "an attention model scores by what came before; found no histories; give them, or "
+                "choose another model"
+            )
+        return self.states(history.items)[history.window, history.place]
+
+    def _biases(self, items: Tensor) -> Tensor:
+        known = rows(self.bias, items.clamp(min=0)).squeeze(-1)
+        return known.masked_fill(items < 0, 0) if not self.training else known
+
+
+class _Block(nn.Module):
+    """Attention and a feed-forward layer, each normed before and added to what went in."""
+
+    def __init__(
+        self, dim: int, heads: int, dropout: float, generator: torch.Generator | None
+    ) -> None:
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.first_norm, self.second_norm = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.attend = linear(dim, 3 * dim, generator, gain=1)
+        self.merge = linear(dim, dim, generator, gain=1)
+        self.widen = linear(dim, 4 * dim, generator)
+        self.narrow = linear(4 * dim, dim, generator, gain=1)
+
+    def forward(self, hidden: Tensor, allowed: Tensor) -> Tensor:
+        """Return the next states `[N, L, dim]`; `allowed` is `[N, 1, L, L]`."""
+        n, length, dim = hidden.shape
+        parts = self.attend(self.first_norm(hidden)).view(n, length, 3, self.heads, -1)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)  # each [N, heads, L, dim / heads]
+        drop = self.dropout if self.training else 0.0
+        seen = F.scaled_dot_product_attention(query, key, value, allowed, dropout_p=drop)
+        merged = self.merge(seen.transpose(1, 2).reshape(n, length, dim))
+        hidden = hidden + F.dropout(merged, self.dropout, self.training)
+        wide = F.gelu(self.widen(self.second_norm(hidden)))
+        return hidden + F.dropout(self.narrow(wide), self.dropout, self.training)

@@ -1,0 +1,160 @@
+"""A vector for every user or item: its own, and what its features say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - torch's own convention
+
+from counterplay.models.rows import rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from counterplay.data.features import FeatureTable
+
+
+class Embedding(nn.Module):
+    """Vectors by index; -1, an id that training never saw, gets the mean of all vectors.
+
+    With features, an id's own part starts at zero, so that an id without training rows is
+    exactly what its features say.
+
+    Args:
+        n: Number of ids.
+        width: Length of a vector.
+        features: Features of the ids, in the same order.
+        scale: Standard deviation of the initial values.
+        generator: Stream of the initial values.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        width: int,
+        *,
+        features: FeatureTable | None = None,
+        scale: float = 0.1,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        own = torch.zeros(n, width)
+        if features is None:
+            own.normal_(0, scale, generator=generator)
+        self.own = nn.Parameter(own)
+        self.sparse = False
+        self.features = (
+            None if features is None else FeatureEncoder(features, width, scale, generator)
+        )
+
+    def forward(self, index: Tensor) -> Tensor:
+        """Return the vectors at `index`, `[*index.shape, width]`."""
+        known = index
+        unknown = None if self.training else index < 0
+        if unknown is not None and bool(unknown.any()):
+            known = index.clamp(min=0)
+        found = rows(self.own, known, sparse=self.sparse)
+        if self.features is not None:
+            distinct, inverse = torch.unique(known, return_inverse=True)
+            found = found + rows(self.features(distinct), inverse)
+        if known is not index and unknown is not None:
+            found = torch.where(unknown[..., None], self.table().mean(0), found)
+        return found
+
+    def table(self) -> Tensor:
+        """Return all vectors, `[n, width]`."""
+        if self.features is None:
+            return self.own
+        said: Tensor = self.features(torch.arange(len(self.own), device=self.own.device))
+        return self.own + said
+
+
+class FeatureEncoder(nn.Module):
+    """The part of a vector that features say.
+
+    Categories and multi-valued columns are bags of tokens; a bag counts with the mean of its
+    tokens. Numbers are standardised, a missing one is the mean.
+    """
+
+    tokens: Tensor
+    offsets: Tensor
+    shares: Tensor
+    numbers: Tensor
+
+    def __init__(
+        self, table: FeatureTable, width: int, scale: float, generator: torch.Generator | None
+    ) -> None:
+        super().__init__()
+        tokens, offsets, shares, n_tokens = _token_bags(table)
+        self.register_buffer("tokens", torch.from_numpy(tokens))
+        self.register_buffer("offsets", torch.from_numpy(offsets))
+        self.register_buffer("shares", torch.from_numpy(shares))
+        self.register_buffer("numbers", torch.from_numpy(_standardised(table)))
+        self.token_vectors, self.number_vectors = (
+            nn.Parameter(torch.zeros(n, width).normal_(0, scale, generator=generator))
+            if n
+            else None
+            for n in (n_tokens, self.numbers.shape[1])
+        )
+
+    def forward(self, index: Tensor) -> Tensor:
+        """Return the vectors of the ids at `index` `[n]`, `[n, width]`."""
+        said = 0 if self.number_vectors is None else self.numbers[index] @ self.number_vectors
+        if self.token_vectors is None:
+            return said + self.numbers.new_zeros(len(index), 1)
+        begins, lengths = self.offsets[index], self.offsets[index + 1] - self.offsets[index]
+        bag = torch.repeat_interleave(torch.arange(len(index), device=index.device), lengths)
+        first = torch.cumsum(lengths, 0) - lengths
+        place = begins[bag] + torch.arange(len(bag), device=index.device) - first[bag]
+        return said + F.embedding_bag(
+            self.tokens[place],
+            self.token_vectors,
+            first,
+            mode="sum",
+            per_sample_weights=self.shares[place],
+        )
+
+
+def _token_bags(
+    table: FeatureTable,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32], int]:
+    """Return tokens, offsets and shares of all non-numeric columns as one bag an id."""
+    owners, tokens, shares, n_tokens = [], [], [], 0
+    for name in table.categorical:
+        codes, values = table.codes(name)
+        owner = np.flatnonzero(codes >= 0)
+        owners.append(owner)
+        tokens.append(codes[owner].astype(np.int64) + n_tokens)
+        shares.append(np.ones(len(owner), dtype=np.float32))
+        n_tokens += len(values)
+    for name in table.multivalued:
+        begins, codes, values = table.bags(name)
+        lengths = np.diff(begins)
+        owners.append(np.repeat(np.arange(len(table)), lengths))
+        tokens.append(codes.astype(np.int64) + n_tokens)
+        shares.append(np.repeat(1 / np.maximum(lengths, 1), lengths).astype(np.float32))
+        n_tokens += len(values)
+    owner = np.concatenate([*owners, np.empty(0, dtype=np.int64)])
+    order = np.argsort(owner, kind="stable")
+    offsets = np.zeros(len(table) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(owner, minlength=len(table)), out=offsets[1:])
+    empty = np.empty(0)
+    return (
+        np.concatenate([*tokens, empty.astype(np.int64)])[order],
+        offsets,
+        np.concatenate([*shares, empty.astype(np.float32)])[order],
+        n_tokens,
+    )
+
+
+def _standardised(table: FeatureTable) -> NDArray[np.float32]:
+    numbers = table.numbers()
+    known = np.isfinite(numbers)
+    n_known = np.maximum(known.sum(0), 1)
+    mean = np.where(known, numbers, 0).sum(0) / n_known
+    centred = np.where(known, numbers - mean, 0)
+    deviation = np.sqrt((centred**2).sum(0) / n_known)
+    return (centred / np.where(deviation > 0, deviation, 1)).astype(np.float32)

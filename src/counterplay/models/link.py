@@ -1,0 +1,69 @@
+"""The link: from an exposure score and an outcome to a propensity."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - torch's own convention
+
+from counterplay.errors import ConfigError
+
+
+class Link(nn.Module):
+    """`G_β(g, y) = σ(β0 + β1 · g + β2 · y)`, never below the floor μ.
+
+    Weights are computed from the logit z, `1 / σ(z) = 1 + e^(−z)`, clamped at z = logit(μ).
+
+    Args:
+        with_outcome: Whether β2 is there; without it, the outcome does not matter.
+        monotone: Whether β1 is kept at 0 or more, as a softplus.
+        floor: The smallest propensity μ, in (0, 1).
+        initial: β at the start.
+    """
+
+    def __init__(
+        self,
+        *,
+        with_outcome: bool = True,
+        monotone: bool = False,
+        floor: float = 0.01,
+        initial: tuple[float, float, float] = (0.0, 1.0, 0.0),
+    ) -> None:
+        super().__init__()
+        if not 0 < floor < 1:
+            raise ConfigError(
+                f"the floor of propensities must be between 0 and 1; found {floor:g}; take one "
+                "such as 0.01"
+            )
+        slope = math.log(math.expm1(initial[1])) if monotone else initial[1]
+        self.intercept = nn.Parameter(torch.tensor(initial[0]))
+        self.slope = nn.Parameter(torch.tensor(slope))
+        self.outcome = nn.Parameter(torch.tensor(initial[2])) if with_outcome else None
+        self.monotone = monotone
+        self.floor = floor
+
+    @property
+    def beta(self) -> tuple[float, float, float]:
+        """β0, β1 and β2 as numbers."""
+        outcome = 0.0 if self.outcome is None else float(self.outcome.detach())
+        return float(self.intercept.detach()), float(self._slope().detach()), outcome
+
+    def logit(self, scores: Tensor, outcomes: Tensor) -> Tensor:
+        """Return z, clamped so that the propensity is not below the floor."""
+        z = self.intercept + self._slope() * scores
+        if self.outcome is not None:
+            z = z + self.outcome * outcomes
+        return z.clamp(min=math.log(self.floor / (1 - self.floor)))
+
+    def forward(self, scores: Tensor, outcomes: Tensor) -> Tensor:
+        """Return propensities in [μ, 1]."""
+        return torch.sigmoid(self.logit(scores, outcomes))
+
+    def weights(self, scores: Tensor, outcomes: Tensor) -> Tensor:
+        """Return the inverse of the propensities, `1 + e^(−z)`."""
+        return 1 + torch.exp(-self.logit(scores, outcomes))
+
+    def _slope(self) -> Tensor:
+        return F.softplus(self.slope) if self.monotone else self.slope

@@ -1,0 +1,130 @@
+"""MLP and NCF: layers on top of a user's and an item's vector."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - torch's own convention
+
+from counterplay.models.embedding import Embedding
+from counterplay.models.rows import dots, rows
+from counterplay.models.scorer import History, Scorer
+
+if TYPE_CHECKING:
+    from counterplay.data.features import FeatureTable
+
+
+class MLP(Scorer):
+    """A multi-layer perceptron on `(p_u, q_i)`: layers of 2·dim, dim and dim / 2.
+
+    The first layer is split into a user's and an item's half, `W (p, q) = W_u p + W_i q`, so that
+    each half is computed once a user and once an item, not once a pair.
+    """
+
+    def __init__(
+        self,
+        n_users: int,
+        n_items: int,
+        *,
+        dim: int = 32,
+        user_features: FeatureTable | None = None,
+        item_features: FeatureTable | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(n_users, n_items)
+        self.user = Embedding(n_users, dim, features=user_features, generator=generator)
+        self.item = Embedding(n_items, dim, features=item_features, generator=generator)
+        self.user_half = linear(dim, 2 * dim, generator)
+        self.item_half = linear(dim, 2 * dim, generator, bias=False)
+        self.layers = nn.ModuleList(
+            [linear(2 * dim, dim, generator), linear(dim, dim // 2, generator)]
+        )
+        self.output = linear(dim // 2, 1, generator)
+
+    def hidden(self, users: Tensor, items: Tensor) -> Tensor:
+        """Return the last hidden layer for `items` `[B, K]`, `[B, K, dim / 2]`."""
+        left = self.user_half(self.user(users))
+        if items.numel() > self.n_items and not bool((items < 0).any()):
+            right = rows(self.item_half(self.item.table()), items)
+        else:
+            right = self.item_half(self.item(items))
+        return self._upper(left[:, None] + right)
+
+    def hidden_all(self, users: Tensor) -> Tensor:
+        """Return the last hidden layer for all items, `[B, n_items, dim / 2]`."""
+        left, right = self.user_half(self.user(users)), self.item_half(self.item.table())
+        return self._upper(left[:, None] + right)
+
+    def _upper(self, first: Tensor) -> Tensor:
+        hidden = F.relu(first)
+        for layer in self.layers:
+            hidden = F.relu(layer(hidden))
+        return hidden
+
+    def forward(self, users: Tensor, items: Tensor, history: History | None = None) -> Tensor:
+        """Return the logits of `items` `[B, K]`."""
+        logits: Tensor = self.output(self.hidden(users, items)).squeeze(-1)
+        return logits
+
+    def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
+        """Return the logits of all items."""
+        logits: Tensor = self.output(self.hidden_all(users)).squeeze(-1)
+        return logits
+
+
+class NCF(Scorer):
+    """NeuMF: GMF and MLP, each with vectors of its own, added up at the end."""
+
+    def __init__(
+        self,
+        n_users: int,
+        n_items: int,
+        *,
+        dim: int = 32,
+        user_features: FeatureTable | None = None,
+        item_features: FeatureTable | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(n_users, n_items)
+        self.user = Embedding(n_users, dim, features=user_features, generator=generator)
+        self.item = Embedding(n_items, dim, features=item_features, generator=generator)
+        self.importance = nn.Parameter(torch.ones(dim))
+        self.perceptron = MLP(
+            n_users,
+            n_items,
+            dim=dim,
+            user_features=user_features,
+            item_features=item_features,
+            generator=generator,
+        )
+
+    def forward(self, users: Tensor, items: Tensor, history: History | None = None) -> Tensor:
+        """Return the logits of `items` `[B, K]`."""
+        product = dots(self.user(users) * self.importance, self.item(items))
+        logits: Tensor = product + self.perceptron(users, items)
+        return logits
+
+    def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
+        """Return the logits of all items."""
+        product = (self.user(users) * self.importance) @ self.item.table().T
+        logits: Tensor = product + self.perceptron.score_all(users)
+        return logits
+
+
+def linear(
+    n_in: int,
+    n_out: int,
+    generator: torch.Generator | None,
+    *,
+    bias: bool = True,
+    gain: float = 2,
+) -> nn.Linear:
+    """Return a linear layer; its weights start with variance `gain / n_in` (2 goes with ReLU)."""
+    layer = nn.Linear(n_in, n_out, bias=bias)
+    with torch.no_grad():
+        layer.weight.normal_(0, (gain / n_in) ** 0.5, generator=generator)
+        if bias:
+            layer.bias.zero_()
+    return layer

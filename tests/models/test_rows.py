@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn import functional as F  # noqa: N812
+
+from counterplay.models.rows import dots, rows
+
+SHAPES = st.lists(st.integers(1, 4), min_size=1, max_size=3)
+
+
+@given(SHAPES, st.integers(1, 6), st.integers(1, 3), st.integers(0, 99), st.booleans())
+def test_values_and_gradients_equal_the_plain_ones(
+    shape: list[int], n: int, width: int, seed: int, sparse: bool
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    index = torch.randint(0, n, shape, generator=generator)
+    factor = torch.randn(*shape, width, generator=generator, dtype=torch.float64)
+    tables = [torch.zeros(n, width, dtype=torch.float64, requires_grad=True) for _ in range(2)]
+    ours, plain = rows(tables[0], index, sparse=sparse), F.embedding(index, tables[1])
+    assert torch.equal(ours, plain)
+    (ours * factor).sum().backward()
+    (plain * factor).sum().backward()
+    gradient = tables[0].grad
+    assert gradient is not None
+    assert gradient.is_sparse == sparse
+    torch.testing.assert_close(gradient.to_dense() if sparse else gradient, tables[1].grad)
+
+
+def test_an_empty_index_gives_no_rows() -> None:
+    assert rows(torch.ones(3, 2), torch.empty(0, 4, dtype=torch.int64)).shape == (0, 4, 2)
+
+
+def test_sparse_gradients_touch_only_the_rows_asked_for() -> None:
+    table = torch.zeros(1000, 2, requires_grad=True)
+    rows(table, torch.tensor([5, 7, 5]), sparse=True).sum().backward()
+    assert table.grad is not None
+    gradient = table.grad.coalesce()
+    assert gradient.indices().tolist() == [[5, 7]]
+    assert gradient.values().tolist() == [[2, 2], [1, 1]]
+
+
+def test_dots_by_hand() -> None:
+    others = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
+    assert dots(torch.tensor([[2.0, 3.0]]), others).tolist() == [[2.0, 3.0]]
