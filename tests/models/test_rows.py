@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F  # noqa: N812
 
-from counterplay.models.rows import dots, rows
+from counterplay.models.rows import dots, products, rows
 
 SHAPES = st.lists(st.integers(1, 4), min_size=1, max_size=3)
 
@@ -26,6 +26,28 @@ def test_values_and_gradients_equal_the_plain_ones(
     assert gradient is not None
     assert gradient.is_sparse == sparse
     torch.testing.assert_close(gradient.to_dense() if sparse else gradient, tables[1].grad)
+
+
+@given(st.integers(1, 5), st.integers(1, 4), st.integers(1, 6), st.integers(0, 99), st.booleans())
+def test_products_and_their_gradients_equal_the_plain_ones(
+    n_queries: int, n_items: int, n: int, seed: int, sparse: bool
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    index = torch.randint(0, n, (n_queries, n_items), generator=generator)
+    factor = torch.randn(n_queries, n_items, generator=generator, dtype=torch.float64)
+    values = [torch.randn(n_queries, 3, generator=generator, dtype=torch.float64)]
+    values += [torch.randn(n, 3, generator=generator, dtype=torch.float64)]
+    vectors, table = (value.clone().requires_grad_() for value in values)
+    plain_vectors, plain_table = (value.clone().requires_grad_() for value in values)
+    ours = products(vectors, table, index, sparse=sparse)
+    plain = dots(plain_vectors, F.embedding(index, plain_table))
+    torch.testing.assert_close(ours, plain)
+    (ours * factor).sum().backward()
+    (plain * factor).sum().backward()
+    assert table.grad is not None
+    torch.testing.assert_close(vectors.grad, plain_vectors.grad)
+    torch.testing.assert_close(table.grad.to_dense(), plain_table.grad)
+    assert table.grad.is_sparse == sparse
 
 
 def test_an_empty_index_gives_no_rows() -> None:

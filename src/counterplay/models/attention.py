@@ -11,7 +11,7 @@ from torch.nn import functional as F  # noqa: N812 - torch's own convention
 from counterplay.errors import ConfigError
 from counterplay.models.embedding import Embedding
 from counterplay.models.neural import linear
-from counterplay.models.rows import dots, rows
+from counterplay.models.rows import rows
 from counterplay.models.scorer import History, Scorer
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class Attention(Scorer):
                 f"{dim}; change one of them"
             )
         self.item = Embedding(n_items, dim, features=item_features, generator=generator)
+        self.item.can_be_sparse = False  # windows are looked up in the whole table
         self.bias = nn.Parameter(torch.zeros(n_items, 1))
         self.start = nn.Parameter(torch.zeros(1, dim).normal_(0, 0.1, generator=generator))
         self.place = nn.Parameter(torch.zeros(length, dim).normal_(0, 0.02, generator=generator))
@@ -79,8 +80,7 @@ class Attention(Scorer):
 
     def forward(self, users: Tensor, items: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of `items` `[B, K]` after what `history` lets each query see."""
-        right = self.item(items)
-        return dots(self._queries(history), right) + self._biases(items)
+        return self.item.products(self._queries(history), items) + self._biases(items)
 
     def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of all items: one encoding a window, one matrix product."""

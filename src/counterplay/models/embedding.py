@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - torch's own convention
 
-from counterplay.models.rows import rows
+from counterplay.models.rows import dots, products, rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,7 +45,8 @@ class Embedding(nn.Module):
         if features is None:
             own.normal_(0, scale, generator=generator)
         self.own = nn.Parameter(own)
-        self.sparse = False
+        self.sparse = False  # whether its gradient is: the optimizer decides
+        self.can_be_sparse = True  # not where a model uses the whole table in training
         self.features = (
             None if features is None else FeatureEncoder(features, width, scale, generator)
         )
@@ -63,6 +64,12 @@ class Embedding(nn.Module):
         if known is not index and unknown is not None:
             found = torch.where(unknown[..., None], self.table().mean(0), found)
         return found
+
+    def products(self, vectors: Tensor, index: Tensor) -> Tensor:
+        """Return the inner products of `vectors` `[B, width]` with those at `index` `[B, K]`."""
+        if self.features is None and (self.training or not bool((index < 0).any())):
+            return products(vectors, self.own, index, sparse=self.sparse)
+        return dots(vectors, self(index))
 
     def table(self) -> Tensor:
         """Return all vectors, `[n, width]`."""

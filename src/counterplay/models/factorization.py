@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from counterplay.models.embedding import Embedding
-from counterplay.models.rows import dots
 from counterplay.models.scorer import History, Scorer
 
 if TYPE_CHECKING:
@@ -33,23 +32,19 @@ class _Factorized(Scorer):
         self.item = Embedding(n_items, width, features=item_features, generator=generator)
         self.constant = nn.Parameter(torch.zeros(()))
 
-    def user_vectors(self, vectors: Tensor) -> Tensor:
-        """Turn a user's embedding into the user's side of the product."""
-        raise NotImplementedError
-
-    def item_vectors(self, vectors: Tensor) -> Tensor:
-        """Turn an item's embedding into the item's side of the product."""
+    def user_side(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """Turn embeddings of users into their vectors `[B, width]` and biases `[B, 1]`."""
         raise NotImplementedError
 
     def forward(self, users: Tensor, items: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of `items` `[B, K]`."""
-        left, right = self.user_vectors(self.user(users)), self.item_vectors(self.item(items))
-        return dots(left, right) + self.constant
+        vectors, biases = self.user_side(self.user(users))
+        return self.item.products(vectors, items) + biases
 
     def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of all items: one matrix product."""
-        left = self.user_vectors(self.user(users))
-        return left @ self.item_vectors(self.item.table()).T + self.constant
+        vectors, biases = self.user_side(self.user(users))
+        return vectors @ self.item.table().T + biases
 
 
 class CF(_Factorized):
@@ -74,14 +69,10 @@ class CF(_Factorized):
             generator=generator,
         )
 
-    def user_vectors(self, vectors: Tensor) -> Tensor:
-        """Return `(p, b, 1)`."""
-        return torch.cat([vectors, torch.ones_like(vectors[..., :1])], dim=-1)
-
-    def item_vectors(self, vectors: Tensor) -> Tensor:
-        """Return `(q, 1, b)`."""
+    def user_side(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """Return `(p, 1)`, which meets `(q, b_i)`, and `b_u + c`."""
         factors, bias = vectors[..., :-1], vectors[..., -1:]
-        return torch.cat([factors, torch.ones_like(bias), bias], dim=-1)
+        return torch.cat([factors, torch.ones_like(bias)], dim=-1), bias + self.constant
 
 
 class GMF(_Factorized):
@@ -107,10 +98,6 @@ class GMF(_Factorized):
         )
         self.importance = nn.Parameter(torch.ones(dim))
 
-    def user_vectors(self, vectors: Tensor) -> Tensor:
-        """Return `h ∘ p`."""
-        return vectors * self.importance
-
-    def item_vectors(self, vectors: Tensor) -> Tensor:
-        """Return `q`."""
-        return vectors
+    def user_side(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """Return `h ∘ p` and `c`."""
+        return vectors * self.importance, self.constant.expand(1, 1)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - torch's own convention
 
 from counterplay.models.embedding import Embedding
-from counterplay.models.rows import dots, rows
+from counterplay.models.rows import rows
 from counterplay.models.scorer import History, Scorer
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ class MLP(Scorer):
     def hidden(self, users: Tensor, items: Tensor) -> Tensor:
         """Return the last hidden layer for `items` `[B, K]`, `[B, K, dim / 2]`."""
         left = self.user_half(self.user(users))
-        if items.numel() > self.n_items and not bool((items < 0).any()):
+        whole_table = items.numel() > self.n_items and not self.item.sparse
+        if whole_table and not bool((items < 0).any()):
             right = rows(self.item_half(self.item.table()), items)
         else:
             right = self.item_half(self.item(items))
@@ -102,7 +103,7 @@ class NCF(Scorer):
 
     def forward(self, users: Tensor, items: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of `items` `[B, K]`."""
-        product = dots(self.user(users) * self.importance, self.item(items))
+        product = self.item.products(self.user(users) * self.importance, items)
         logits: Tensor = product + self.perceptron(users, items)
         return logits
 

@@ -1,0 +1,1 @@
+"""Learning: plain, propensity-weighted, and against an opponent."""

@@ -1,0 +1,189 @@
+"""The rows of a log as batches: positives with fresh negatives, or ratings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from counterplay.data.histories import Histories
+from counterplay.data.negatives import NegativeSampler
+from counterplay.models.scorer import History
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.learning.config import Training
+    from counterplay.models.scorer import Scorer
+    from counterplay.seeding import Streams
+
+_CHUNK = 1 << 20  # rows whose negatives are drawn at once
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Queries and their candidate items; the first item of each query is the observed one.
+
+    Attributes:
+        users: `[B]`.
+        items: `[B, 1 + n_negatives]`.
+        observed: 1 for the observed item, 0 for the sampled ones, `[B, 1 + n_negatives]`.
+        ratings: Of the observed items, `[B, 1]`; None for implicit feedback.
+        standard_ratings: The same with mean 0 and variance 1 over the log.
+        history: What came before each query; None where no model wants it.
+    """
+
+    users: Tensor
+    items: Tensor
+    observed: Tensor
+    ratings: Tensor | None
+    standard_ratings: Tensor | None
+    history: History | None
+
+    @property
+    def scored(self) -> Tensor:
+        """What the candidate scores: all items, or with ratings the observed one, `[B, K]`."""
+        return self.items if self.ratings is None else self.items[:, :1]
+
+    @property
+    def outcomes(self) -> Tensor:
+        """The outcomes y of what is scored: observed or not, or the rating, `[B, K]`."""
+        return self.observed if self.ratings is None else self.ratings
+
+    @property
+    def link_outcomes(self) -> Tensor:
+        """The outcomes as the link sees them: ratings with mean 0 and variance 1, `[B, K]`."""
+        return self.observed if self.standard_ratings is None else self.standard_ratings
+
+
+class Batches:
+    """All rows of a log, once an epoch, in a new order and with new negatives each time.
+
+    Models that read histories and models that do not get the same batches. With histories, rows
+    come in windows: all places of a window are queries of one batch.
+
+    Args:
+        log: Training rows.
+        batch_size: Queries a batch.
+        n_negatives: Sampled items a query.
+        history_length: Longest history; 0 for none.
+        exponent: Of popularity in sampling; 0 is uniform.
+        device: Where the batches go.
+    """
+
+    def __init__(
+        self,
+        log: Interactions,
+        *,
+        batch_size: int,
+        n_negatives: int,
+        history_length: int = 0,
+        exponent: float = 0.0,
+        device: str = "cpu",
+    ) -> None:
+        self.log = log
+        self.batch_size = batch_size
+        self.n_negatives = n_negatives
+        self.device = device
+        self._sampler = NegativeSampler(log, exponent=exponent) if n_negatives else None
+        if log.rating is not None:
+            self._rating_scale = float(log.rating.mean()), float(log.rating.std()) or 1.0
+        self._windows = None
+        if history_length:
+            self._windows = Histories(log).windows(history_length)
+            # the place in the log of each target: windows hold a user's rows backwards by blocks
+            self._row = _rows_of(self._windows.targets, self._windows.user, log)
+
+    @classmethod
+    def of(cls, log: Interactions, config: Training, *models: Scorer) -> Batches:
+        """Return the batches that a configuration and the models' wishes ask for."""
+        return cls(
+            log,
+            batch_size=config.batch_size,
+            n_negatives=config.n_negatives,
+            history_length=max(model.history_length for model in models),
+            exponent=config.negatives_exponent,
+            device=config.device,
+        )
+
+    def epoch(self, streams: Streams, epoch: int) -> Iterator[Batch]:
+        """Yield the batches of one epoch."""
+        if self._windows is None:
+            yield from self._plain(streams, epoch)
+        else:
+            yield from self._windowed(streams, epoch)
+
+    def _plain(self, streams: Streams, epoch: int) -> Iterator[Batch]:
+        order = streams.numpy("order", epoch).permutation(len(self.log))
+        negatives_rng = streams.numpy("negatives", epoch)
+        chunk_size = max(1, _CHUNK // self.batch_size) * self.batch_size
+        for begin in range(0, len(order), chunk_size):
+            chunk = order[begin : begin + chunk_size]
+            items = self._with_negatives(chunk, negatives_rng)
+            for first in range(0, len(chunk), self.batch_size):
+                part = slice(first, first + self.batch_size)
+                yield self._batch(chunk[part], items[part], None)
+
+    def _windowed(self, streams: Streams, epoch: int) -> Iterator[Batch]:
+        assert self._windows is not None
+        inputs, length = self._windows.inputs, self._windows.inputs.shape[1]
+        order = streams.numpy("order", epoch).permutation(len(inputs))
+        negatives_rng = streams.numpy("negatives", epoch)
+        n_windows = max(1, self.batch_size // length)
+        for begin in range(0, len(order), n_windows):
+            chosen = order[begin : begin + n_windows]
+            row = self._row[chosen]
+            window, place = np.nonzero(row >= 0)
+            rows = row[window, place]
+            history = History(
+                self._tensor(inputs[chosen]), self._tensor(window), self._tensor(place)
+            )
+            yield self._batch(rows, self._with_negatives(rows, negatives_rng), history)
+
+    def _with_negatives(
+        self, rows: NDArray[np.int64], rng: np.random.Generator
+    ) -> NDArray[np.int32]:
+        """Return the item of each row and its negatives, `[len(rows), 1 + n_negatives]`."""
+        items = np.empty((len(rows), 1 + self.n_negatives), dtype=np.int32)
+        items[:, 0] = self.log.item[rows]
+        if self._sampler is not None:
+            by_user = np.argsort(rows)  # rows stand by user: the sampler is faster in order
+            drawn = self._sampler.draw(self.log.user[rows[by_user]], self.n_negatives, rng)
+            items[by_user, 1:] = drawn
+        return items
+
+    def _batch(
+        self, rows: NDArray[np.int64], items: NDArray[np.int32], history: History | None
+    ) -> Batch:
+        observed = torch.zeros(items.shape, device=self.device)
+        observed[:, 0] = 1
+        users, candidates = self._tensor(self.log.user[rows]), self._tensor(items)
+        if self.log.rating is None:
+            return Batch(users, candidates, observed, None, None, history)
+        ratings = self._tensor(self.log.rating[rows][:, None])
+        mean, deviation = self._rating_scale
+        return Batch(users, candidates, observed, ratings, (ratings - mean) / deviation, history)
+
+    def _tensor(self, values: NDArray[np.generic]) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
+
+
+def _rows_of(
+    targets: NDArray[np.int32], user: NDArray[np.int32], log: Interactions
+) -> NDArray[np.int64]:
+    """Return the row of the log that each target is, -1 for padding, in the targets' shape."""
+    real = targets != log.n_items
+    counts = real.sum(1)
+    # windows of one user come last block first: count the rows of the blocks before
+    after = np.cumsum(counts) - counts
+    first_window = np.searchsorted(user, np.arange(log.n_users))
+    done = after - after[first_window[user]]
+    end = log.offsets[user + 1] - done
+    places = end[:, None] + np.arange(-targets.shape[1], 0)
+    return np.where(real, places, -1)

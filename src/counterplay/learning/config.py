@@ -1,0 +1,116 @@
+"""How to learn: one validated, frozen value for each method."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from counterplay.learning.losses import LossName
+from counterplay.learning.regularizers import RegularizerName
+
+Positive = Annotated[int, Field(ge=1)]
+Rate = Annotated[float, Field(gt=0)]
+Recipe = Literal["paper", "stable"]
+
+
+class Training(BaseModel):
+    """What all methods share.
+
+    Attributes:
+        epochs: At most so many.
+        batch_size: Queries a batch.
+        n_negatives: Sampled items a query (none for ratings).
+        negatives_exponent: Of popularity in sampling them; 0 is uniform.
+        loss: δ.
+        rate: Learning rate of the candidate.
+        l2: Strength of ℓ2 regularization, added to the gradient as in the paper.
+        optimizer: dense, lazy (only rows that a batch touches move), or auto by table size.
+        patience: Epochs without a better validation value before stopping.
+        precision: Of the forward pass; bfloat16 is mixed precision.
+        device: Where to learn.
+        seed: Of all streams.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    epochs: Positive = 50
+    batch_size: Positive = 8192
+    n_negatives: Annotated[int, Field(ge=0)] = 4
+    negatives_exponent: Annotated[float, Field(ge=0)] = 0.0
+    loss: LossName = "logistic"
+    rate: Rate = 0.01
+    l2: Annotated[float, Field(ge=0)] = 0.0
+    optimizer: Literal["auto", "dense", "lazy"] = "auto"
+    patience: Positive = 10
+    precision: Literal["float32", "bfloat16"] = "float32"
+    device: str = "cpu"
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+class LinkSettings(BaseModel):
+    """The link between exposure scores and propensities.
+
+    Attributes:
+        with_outcome: Whether the outcome enters, β2.
+        floor: The smallest propensity μ.
+        intercept: β0 at the start.
+        learn: Whether β is learnt with the candidate.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    with_outcome: bool = True
+    floor: Annotated[float, Field(gt=0, lt=1)] = 0.01
+    intercept: float = 0.0
+    learn: bool = True
+
+
+class Weighted(Training):
+    """What propensity scoring adds: the link, and how weights are used.
+
+    Attributes:
+        recipe: paper is equation 5 to the letter; stable normalises the weights of a batch and
+            keeps the link monotone.
+        link: The link.
+    """
+
+    recipe: Recipe = "stable"
+    link: LinkSettings = LinkSettings()
+
+    def link_options(self) -> dict[str, Any]:
+        """Return the options of the link: in the stable recipe it is monotone."""
+        return {
+            "with_outcome": self.link.with_outcome,
+            "floor": self.link.floor,
+            "monotone": self.recipe == "stable",
+            "initial": (self.link.intercept, 1.0, 0.0),
+        }
+
+    def plain(self) -> Training:
+        """Return the part that plain learning knows, for the exposure model's own stage."""
+        shared = {name: getattr(self, name) for name in Training.model_fields}
+        return Training(**shared | {"loss": "logistic"})
+
+
+class Game(Weighted):
+    """What the game adds.
+
+    Attributes:
+        alpha: Strength of the exposure model's regularizer, α.
+        regularizer: Which one.
+        exposure_rate: Learning rate of the exposure model; by default it is the faster one.
+        discount: The candidate's rate is divided by this after every epoch, d_f.
+        exposure_discount: The same for the exposure model, d_g.
+        warmup: Epochs of the exposure model alone at the start.
+        stop_by: patience looks at validation; objective stops when the objective has moved less
+            than 0.001 in ten epochs.
+    """
+
+    alpha: Annotated[float, Field(ge=0)] = 1.0
+    regularizer: RegularizerName = "feedback"
+    exposure_rate: Rate = 0.02
+    discount: Annotated[float, Field(ge=1)] = 1.0
+    exposure_discount: Annotated[float, Field(ge=1)] = 1.0
+    warmup: Annotated[int, Field(ge=0)] = 0
+    stop_by: Literal["patience", "objective"] = "patience"

@@ -1,0 +1,119 @@
+"""The game (ACL): a candidate f against an exposure model g that plays the worst exposure.
+
+    min over f, β   max over g    mean[ δ(y, f) / G_β(g, y) ] − α · R(g)        (equation 5)
+
+R is the regularizer, by default g's own loss on the feedback, `mean[δ(y, g)]`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from counterplay.learning.batches import Batches
+from counterplay.learning.fitting import Callback, Validate, fit
+from counterplay.learning.losses import LOSSES, weighted_mean
+from counterplay.learning.optimizers import Optimizer
+from counterplay.learning.precision import precision
+from counterplay.learning.records import Epoch, Fit, Meter
+from counterplay.learning.regularizers import regularizer_of
+from counterplay.models.link import Link
+from counterplay.seeding import Streams
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.learning.config import Game
+    from counterplay.learning.regularizers import KnownExposure
+    from counterplay.models.scorer import Scorer
+
+
+def acl(
+    candidate: Scorer,
+    exposure: Scorer,
+    log: Interactions,
+    config: Game,
+    *,
+    validate: Validate | None = None,
+    callbacks: Iterable[Callback] = (),
+    known: KnownExposure | None = None,
+) -> Fit:
+    """Train the candidate against the worst exposure that the data still allow (Algorithm 1).
+
+    Args:
+        candidate: The model f; it is changed in place.
+        exposure: Its opponent g; it is changed in place.
+        log: Training rows.
+        config: How.
+        validate: Judges a model after each epoch, larger is better; never on test rows.
+        callbacks: Called after each epoch.
+        known: The true exposure, for the Wasserstein regularizer on worlds.
+    """
+    delta, streams, stable = LOSSES[config.loss], Streams(config.seed), config.recipe == "stable"
+    regularizer = regularizer_of(config, log, known)
+    link = Link(**config.link_options()).to(config.device)
+    batches = Batches.of(log, config, candidate, exposure)
+    f_side = (candidate.to(config.device), link) if config.link.learn else (candidate,)
+    f_optimizer = Optimizer(*f_side, rate=config.rate, l2=config.l2, kind=config.optimizer)
+    g_optimizer = Optimizer(
+        exposure.to(config.device),
+        rate=config.exposure_rate,
+        l2=config.l2,
+        kind=config.optimizer,
+    )
+
+    def run_epoch(number: int) -> Epoch:
+        alone = number < config.warmup
+        f_optimizer.set_rate(config.rate / config.discount**number)
+        g_optimizer.set_rate(config.exposure_rate / config.exposure_discount**number)
+        meter = Meter()
+        for batch in batches.epoch(streams, number):
+            query = batch.users, batch.scored, batch.history
+            y, y_link = batch.outcomes, batch.link_outcomes
+            with precision(config):
+                # g's scores are the same before and after f's step: one forward serves both.
+                g_all = exposure(batch.users, batch.items, batch.history)  # [B, 1 + n_negatives]
+                g = g_all[:, : batch.scored.shape[1]]
+                if not alone:
+                    weights = link.weights(g.detach(), y_link)
+                    f_loss = weighted_mean(delta(y, candidate(*query)), weights, normalise=stable)
+            if not alone:
+                f_optimizer.step(f_loss)
+            with precision(config):
+                with torch.no_grad():  # the updated candidate
+                    f_losses = delta(y, candidate(*query))
+                weights = link.weights(g, y_link)
+                worst = weighted_mean(f_losses, weights, normalise=stable)
+                held = regularizer(batch, g_all, link)
+                objective = (0.0 if alone else worst) - config.alpha * held
+            g_optimizer.step(-objective)
+            meter.add_weights(weights)
+            meter.add(
+                len(batch.users), worst=worst, held=held, objective=worst - config.alpha * held
+            )
+        return Epoch(
+            number,
+            candidate_loss=meter.mean("worst"),
+            exposure_loss=meter.mean("held"),
+            objective=meter.mean("objective"),
+            beta=link.beta,
+            propensity=meter.propensity(),
+            ess=meter.ess(),
+            candidate_gradient=f_optimizer.gradient_norm(),
+            exposure_gradient=g_optimizer.gradient_norm(),
+        )
+
+    return fit(
+        run_epoch,
+        candidate,
+        config,
+        streams,
+        exposure=exposure,
+        link=link,
+        validate=validate,
+        callbacks=callbacks,
+        stop_by_objective=config.stop_by == "objective",
+        first_epoch_that_counts=config.warmup,
+    )

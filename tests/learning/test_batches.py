@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import counterplay as cp
+from counterplay.learning.batches import Batches
+
+
+def random_log(seed: int, *, ratings: bool = False) -> cp.Interactions:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 60))
+    rows = {
+        "user": rng.integers(0, 6, n),
+        "item": rng.integers(0, 15, n),
+        "time": rng.integers(0, 9, n),
+    }
+    rows["user"][:2], rows["item"][:2] = (0, 1), (0, 1)
+    return cp.read(rows | ({"rating": rng.integers(1, 6, n)} if ratings else {}))
+
+
+@given(st.integers(0, 200), st.integers(1, 20), st.sampled_from([0, 1, 3, 7]))
+def test_every_row_is_observed_once_an_epoch_with_unseen_negatives(
+    seed: int, batch_size: int, history_length: int
+) -> None:
+    log = random_log(seed)
+    batches = Batches(log, batch_size=batch_size, n_negatives=3, history_length=history_length)
+    seen = set(zip(log.user.tolist(), log.item.tolist(), strict=True))
+    found: Counter[tuple[int, int]] = Counter()
+    for batch in batches.epoch(cp.Streams(seed), 0):
+        assert batch.observed[:, 0].all()
+        assert not batch.observed[:, 1:].any()
+        for user, items in zip(batch.users.tolist(), batch.items.tolist(), strict=True):
+            found[user, items[0]] += 1
+            assert not {(user, item) for item in items[1:]} & seen
+    assert found == Counter(zip(log.user.tolist(), log.item.tolist(), strict=True))
+
+
+@given(st.integers(0, 200), st.integers(1, 8))
+def test_a_query_sees_what_came_before_and_nothing_else(seed: int, length: int) -> None:
+    log = random_log(seed)
+    histories = [log.item[log.user == user].tolist() for user in range(log.n_users)]
+    for batch in Batches(log, batch_size=16, n_negatives=1, history_length=length).epoch(
+        cp.Streams(0), 0
+    ):
+        assert batch.history is not None
+        windows = batch.history.padded(log.n_items).tolist()
+        places = batch.history.place.tolist()
+        for user, items, window, place in zip(
+            batch.users.tolist(), batch.items.tolist(), windows, places, strict=True
+        ):
+            before = [item for item in window[: place + 1] if item != log.n_items]
+            ways = [
+                histories[user][max(0, end - len(before)) : end]
+                for end in range(len(histories[user]))
+                if histories[user][end] == items[0]
+            ]
+            assert before in ways
+
+
+def test_epochs_differ_and_repeat_by_their_number() -> None:
+    batches = Batches(random_log(3), batch_size=8, n_negatives=4)
+    first, again, other = (
+        np.concatenate([batch.items.numpy() for batch in batches.epoch(cp.Streams(1), number)])
+        for number in (0, 0, 1)
+    )
+    assert (first == again).all()
+    assert (first != other).any()
+
+
+def test_ratings_come_with_the_observed_item_only() -> None:
+    log = random_log(5, ratings=True)
+    (batch,) = Batches(log, batch_size=999, n_negatives=2).epoch(cp.Streams(0), 0)
+    assert batch.scored.shape == (len(log), 1)
+    assert batch.items.shape == (len(log), 3)
+    assert float(batch.link_outcomes.mean()) == pytest.approx(0, abs=1e-5)
+    assert sorted(batch.outcomes[:, 0].tolist()) == sorted(
+        log.rating.tolist() if log.rating is not None else []
+    )

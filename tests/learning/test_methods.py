@@ -1,0 +1,223 @@
+"""What every method must do with every model: learn the checkerboard, the same way twice."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import counterplay as cp
+from counterplay.learning.config import Game, LinkSettings, Training, Weighted
+from counterplay.learning.erm import erm
+from counterplay.learning.game import acl
+from counterplay.learning.propensity import ps
+from counterplay.learning.records import Epoch, Fit
+from counterplay.models.given import GivenExposure
+from counterplay.models.registry import ModelName, build
+from counterplay.models.scorer import Scorer
+
+from .conftest import Checkerboard
+
+NAMES: tuple[ModelName, ...] = ("cf", "gmf", "mlp", "ncf", "attn")
+SHARED = {"epochs": 25, "batch_size": 64, "rate": 0.03, "n_negatives": 4}
+
+
+def model(name: ModelName, log: cp.Interactions, seed: int = 0) -> Scorer:
+    generator = torch.Generator().manual_seed(seed)
+    return build(name, log, dim=4, length=9, dropout=0.1, generator=generator)
+
+
+def learn(
+    method: str,
+    name: ModelName,
+    log: cp.Interactions,
+    opponent: ModelName | None = None,
+    **options: object,
+) -> Fit:
+    candidate, exposure = model(name, log), model(opponent or name, log, seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cp.CounterplayWarning)
+        if method == "erm":
+            return erm(candidate, log, Training.model_validate(SHARED | options))
+        if method == "ps":
+            return ps(candidate, exposure, log, Weighted.model_validate(SHARED | options))
+        return acl(candidate, exposure, log, Game.model_validate(SHARED | options))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("method", ["erm", "ps", "acl"])
+def test_the_withheld_item_ranks_first(
+    method: str, name: ModelName, checkerboard: Checkerboard
+) -> None:
+    fit = learn(method, name, checkerboard.log)
+    assert (checkerboard.ranks(fit.candidate) == 0).mean() == 1.0
+
+
+@pytest.mark.parametrize("opponent", ["pop", "attn"])
+def test_any_pair_of_models_can_play(opponent: ModelName, checkerboard: Checkerboard) -> None:
+    for name in ("gmf", "attn"):
+        if opponent == "pop":
+            continue
+        fit = learn("acl", name, checkerboard.log, opponent, epochs=2)
+        assert fit.epochs[-1].objective is not None
+    fit = learn("ps", "attn", checkerboard.log, opponent, epochs=2)
+    assert fit.epochs[-1].propensity is not None
+
+
+@pytest.mark.parametrize("method", ["erm", "ps", "acl"])
+@pytest.mark.parametrize("name", ["gmf", "attn"])
+def test_the_same_seed_gives_the_same_bytes(
+    method: str, name: ModelName, checkerboard: Checkerboard
+) -> None:
+    first, again = (learn(method, name, checkerboard.log, epochs=3) for _ in range(2))
+    for key, value in first.candidate.state_dict().items():
+        assert torch.equal(value, again.candidate.state_dict()[key]), key
+    other = learn(method, name, checkerboard.log, epochs=3, seed=5)
+    assert any(
+        not torch.equal(value, other.candidate.state_dict()[key])
+        for key, value in first.candidate.state_dict().items()
+    )
+
+
+def test_propensities_of_one_are_plain_learning_bit_for_bit(checkerboard: Checkerboard) -> None:
+    log = checkerboard.log
+    certain = GivenExposure(log.n_users, log.n_items, lambda _, items: torch.ones(items.shape))
+    for recipe in ("paper", "stable"):
+        options = SHARED | {"epochs": 5, "recipe": recipe, "link": LinkSettings(learn=False)}
+        with pytest.warns(cp.CounterplayWarning, match="have collapsed"):
+            weighted = ps(model("gmf", log), certain, log, Weighted.model_validate(options))
+        plain = erm(model("gmf", log), log, Training.model_validate(SHARED | {"epochs": 5}))
+        for key, value in plain.candidate.state_dict().items():
+            assert torch.equal(value, weighted.candidate.state_dict()[key]), (recipe, key)
+
+
+@pytest.mark.parametrize("method", ["erm", "ps", "acl"])
+def test_ratings_are_predicted(method: str, ratings: cp.Interactions) -> None:
+    fit = learn(method, "cf", ratings, loss="squared", epochs=80)
+    users = torch.from_numpy(np.array(ratings.user))
+    items = torch.from_numpy(np.array(ratings.item))[:, None]
+    with torch.no_grad():
+        predicted = fit.candidate(users, items)[:, 0].numpy()
+    assert ratings.rating is not None
+    assert np.sqrt(((predicted - ratings.rating) ** 2).mean()) < 0.4 < ratings.rating.std()
+
+
+def test_lazy_and_dense_steps_reach_the_same_quality(checkerboard: Checkerboard) -> None:
+    for optimizer in ("lazy", "dense"):
+        for l2 in (0.0, 0.001):
+            fit = learn("erm", "gmf", checkerboard.log, optimizer=optimizer, l2=l2)
+            assert (checkerboard.ranks(fit.candidate) == 0).all()
+
+
+def test_mixed_precision_learns_too(checkerboard: Checkerboard) -> None:
+    fit = learn("acl", "gmf", checkerboard.log, precision="bfloat16")
+    assert (checkerboard.ranks(fit.candidate) == 0).all()
+
+
+def test_what_happened_is_recorded(checkerboard: Checkerboard) -> None:
+    fit = learn("acl", "gmf", checkerboard.log, epochs=3)
+    last = fit.epochs[-1]
+    missing = [key for key, value in last.to_dict().items() if value is None]
+    assert missing == ["validation", "exposure_validation"]
+    assert last.propensity is not None
+    low, mean, high = last.propensity
+    assert 0.01 <= low <= mean <= high <= 1
+    assert last.ess is not None
+    assert 0 < last.ess <= 1 + 1e-6
+    assert [epoch.epoch for epoch in fit.epochs] == [0, 1, 2]
+
+
+def test_validation_keeps_the_best_state_of_all_players_and_stops(
+    checkerboard: Checkerboard,
+) -> None:
+    log = checkerboard.log
+    values = iter([0.1, 0.0, 0.5, 0.0, 0.4, 0.0, 0.3, 0.0, 0.2, 0.0])
+    states: list[dict[str, torch.Tensor]] = []
+    exposure = model("gmf", log, seed=1)
+
+    def validate(judged: Scorer) -> float:
+        return next(values)
+
+    def note(epoch: Epoch) -> None:
+        states.append({key: value.clone() for key, value in exposure.state_dict().items()})
+
+    config = Game.model_validate(SHARED | {"patience": 3})
+    fit = acl(model("gmf", log), exposure, log, config, validate=validate, callbacks=[note])
+    assert (fit.best_epoch, len(fit.epochs)) == (1, 5)
+    assert "no better validation value for 3 epochs" in fit.stopped
+    assert torch.equal(exposure.state_dict()["item.own"], states[1]["item.own"])
+
+
+def test_the_objective_that_stands_still_ends_the_game(checkerboard: Checkerboard) -> None:
+    fit = learn(
+        "acl",
+        "gmf",
+        checkerboard.log,
+        epochs=40,
+        rate=1e-9,
+        exposure_rate=1e-9,
+        n_negatives=64,
+        stop_by="objective",
+    )
+    assert fit.stopped == "the objective stood still"
+    assert len(fit.epochs) == 10
+
+
+def test_divergence_is_an_error_that_says_what_to_change(checkerboard: Checkerboard) -> None:
+    with pytest.raises(cp.DivergedError, match="lower the rates"):
+        learn("erm", "gmf", checkerboard.log, loss="exponential", rate=1e6)
+
+
+@pytest.mark.parametrize("regularizer", ["feedback", "exposure", "popularity"])
+def test_regularizers_hold_the_exposure_model(regularizer: str, checkerboard: Checkerboard) -> None:
+    fit = learn("acl", "gmf", checkerboard.log, epochs=5, regularizer=regularizer, alpha=5.0)
+    held = [epoch.exposure_loss for epoch in fit.epochs]
+    assert held[0] is not None
+    assert held[-1] is not None
+    assert held[-1] < held[0]
+
+
+def test_the_wasserstein_regularizer_needs_the_truth(checkerboard: Checkerboard) -> None:
+    log = checkerboard.log
+    config = Game.model_validate(
+        SHARED | {"regularizer": "wasserstein", "alpha": 50.0, "link": LinkSettings(learn=False)}
+    )
+    with pytest.raises(cp.ConfigError, match="needs a known exposure"):
+        acl(model("gmf", log), model("gmf", log, seed=1), log, config)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cp.CounterplayWarning)
+        fit = acl(
+            model("gmf", log),
+            model("gmf", log, seed=1),
+            log,
+            config,
+            known=lambda _, items: torch.full(items.shape, 0.3),
+        )
+    assert fit.epochs[-1].exposure_loss is not None
+    assert fit.epochs[-1].exposure_loss < 0.1
+
+
+def test_a_warm_up_moves_the_exposure_model_alone(checkerboard: Checkerboard) -> None:
+    log = checkerboard.log
+    candidate, exposure = model("gmf", log), model("gmf", log, seed=1)
+    seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def note(epoch: Epoch) -> None:
+        players = (candidate.state_dict()["item.own"], exposure.state_dict()["item.own"])
+        seen.append((players[0].clone(), players[1].clone()))
+
+    config = Game.model_validate(SHARED | {"epochs": 3, "warmup": 2})
+    acl(candidate, exposure, log, config, callbacks=[note])
+    assert torch.equal(seen[0][0], seen[1][0])
+    assert not torch.equal(seen[0][1], seen[1][1])
+    assert not torch.equal(seen[1][0], seen[2][0])
+
+
+def test_explicit_logs_without_negatives_work(ratings: cp.Interactions) -> None:
+    fit = learn("acl", "cf", ratings, loss="squared", n_negatives=0, epochs=2)
+    assert fit.epochs[-1].exposure_loss is not None
+    implicit = replace(ratings, rating=None)
+    assert learn("erm", "cf", implicit, epochs=1).epochs[0].candidate_loss is not None
