@@ -14,6 +14,7 @@ from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from counterplay.data.interactions import Interactions
     from counterplay.learning.config import Training
@@ -27,6 +28,7 @@ def erm(
     *,
     validate: Validate | None = None,
     callbacks: Iterable[Callback] = (),
+    checkpoint: Path | None = None,
 ) -> Fit:
     """Minimise `mean[δ(y, f)]`.
 
@@ -36,6 +38,7 @@ def erm(
         config: How.
         validate: Judges the candidate after each epoch, larger is better; never on test rows.
         callbacks: Called after each epoch.
+        checkpoint: Folder to write each epoch's state to, and to go on from.
     """
     delta, streams = LOSSES[config.loss], Streams(config.seed)
     batches = Batches.of(log, config, candidate)
@@ -56,4 +59,13 @@ def erm(
             candidate_gradient=optimizer.gradient_norm(),
         )
 
-    return fit(run_epoch, candidate, config, streams, validate=validate, callbacks=callbacks)
+    return fit(
+        run_epoch,
+        candidate,
+        log,
+        config,
+        [optimizer],
+        validate=validate,
+        callbacks=callbacks,
+        checkpoint=checkpoint,
+    )

@@ -11,13 +11,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from counterplay.errors import CounterplayWarning, DivergedError
+from counterplay.learning.checkpoint import Progress, load_checkpoint, save_checkpoint
 from counterplay.learning.records import Epoch, Fit
+from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from torch import nn
+
+    from counterplay.data.interactions import Interactions
     from counterplay.learning.config import Training
+    from counterplay.learning.optimizers import Optimizer
     from counterplay.models.link import Link
     from counterplay.models.scorer import Scorer
-    from counterplay.seeding import Streams
 
 Validate = Callable[["Scorer"], float]  # larger is better
 Callback = Callable[[Epoch], None]
@@ -27,63 +35,72 @@ STILL = 0.001, 10  # the paper's rule: the objective moves less than this in so 
 def fit(
     run_epoch: Callable[[int], Epoch],
     candidate: Scorer,
+    log: Interactions,
     config: Training,
-    streams: Streams,
+    optimizers: Sequence[Optimizer],
     *,
     exposure: Scorer | None = None,
     link: Link | None = None,
     validate: Validate | None = None,
     callbacks: Iterable[Callback] = (),
+    checkpoint: Path | None = None,
     stop_by_objective: bool = False,
     first_epoch_that_counts: int = 0,
 ) -> Fit:
     """Run epochs until one of the rules says stop, and return the players at their best.
 
     Without `validate` the last state is the best. The states of candidate, exposure model and
-    link are kept together.
+    link are kept together. With `checkpoint`, each epoch's end is written there, and learning
+    goes on from what is there already: it ends in the same bytes, interrupted or not.
     """
-    players = [each for each in (candidate, exposure, link) if each is not None]
-    epochs: list[Epoch] = []
-    best_value, best_epoch, best_state = -math.inf, -1, _state(players)
-    stopped = f"all {config.epochs} epochs were run"
-    for number in range(config.epochs):
-        for player in players:
+    named = {"candidate": candidate, "exposure": exposure, "link": link}
+    players = {name: each for name, each in named.items() if each is not None}
+    about = f"{config.model_dump_json()} {log.fingerprint}"
+    progress = Progress(best=_states(players))
+    if checkpoint is not None:
+        progress = load_checkpoint(checkpoint, about, players, optimizers)
+        progress.best = progress.best or _states(players)
+    while progress.stopped is None:
+        number = len(progress.epochs)
+        for player in players.values():
             player.train()
         with torch.random.fork_rng():  # dropout draws from the global stream
-            torch.manual_seed(int(streams.numpy("dropout", number).integers(2**62)))
+            stream = Streams(config.seed).numpy("dropout", number)
+            torch.manual_seed(int(stream.integers(2**62)))
             epoch = run_epoch(number)
         _check_finite(epoch)
-        for player in players:
+        for player in players.values():
             player.eval()
-        epochs.append(epoch)
-        counts = number >= first_epoch_that_counts
+        progress.epochs.append(epoch)
         if validate is not None:
             with torch.no_grad():
                 epoch.validation = validate(candidate)
                 if exposure is not None:
                     epoch.exposure_validation = validate(exposure)
         value = number if epoch.validation is None else epoch.validation
-        if counts and value > best_value:
-            best_value, best_epoch, best_state = value, number, _state(players)
+        if number >= first_epoch_that_counts and value > progress.best_value:
+            progress.best_value, progress.best_epoch = value, number
+            progress.best = _states(players)
+        since_best = number - max(progress.best_epoch, first_epoch_that_counts)
+        if stop_by_objective and _stands_still(progress.epochs[first_epoch_that_counts:]):
+            progress.stopped = "the objective stood still"
+        elif validate is not None and since_best >= config.patience:
+            progress.stopped = f"no better validation value for {config.patience} epochs"
+        elif number + 1 == config.epochs:
+            progress.stopped = f"all {config.epochs} epochs were run"
+        if checkpoint is not None:
+            save_checkpoint(checkpoint, about, players, optimizers, progress)
         for callback in callbacks:
             callback(epoch)
-        if stop_by_objective and _stands_still(epochs[first_epoch_that_counts:]):
-            stopped = "the objective stood still"
-            break
-        if validate is not None and number - max(best_epoch, first_epoch_that_counts) >= (
-            config.patience
-        ):
-            stopped = f"no better validation value for {config.patience} epochs"
-            break
-    for player, state in zip(players, best_state, strict=True):
-        player.load_state_dict(state)
-    if epochs:
-        _warn_of_the_link(epochs[max(best_epoch, 0)])
-    return Fit(candidate, exposure, link, epochs, best_epoch, stopped)
+    for name, player in players.items():
+        player.load_state_dict(progress.best[name])
+        player.eval()
+    _warn_of_the_link(progress.epochs[max(progress.best_epoch, 0)])
+    return Fit(candidate, exposure, link, progress.epochs, progress.best_epoch, progress.stopped)
 
 
-def _state(players: list[Any]) -> list[dict[str, Any]]:
-    return [copy.deepcopy(player.state_dict()) for player in players]
+def _states(players: Mapping[str, nn.Module]) -> dict[str, dict[str, Any]]:
+    return {name: copy.deepcopy(player.state_dict()) for name, player in players.items()}
 
 
 def _stands_still(epochs: list[Epoch]) -> bool:

@@ -23,6 +23,7 @@ from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from counterplay.data.interactions import Interactions
     from counterplay.learning.config import Game
@@ -38,6 +39,7 @@ def acl(
     *,
     validate: Validate | None = None,
     callbacks: Iterable[Callback] = (),
+    checkpoint: Path | None = None,
     known: KnownExposure | None = None,
 ) -> Fit:
     """Train the candidate against the worst exposure that the data still allow (Algorithm 1).
@@ -49,6 +51,7 @@ def acl(
         config: How.
         validate: Judges a model after each epoch, larger is better; never on test rows.
         callbacks: Called after each epoch.
+        checkpoint: Folder to write each epoch's state to, and to go on from.
         known: The true exposure, for the Wasserstein regularizer on worlds.
     """
     delta, streams, stable = LOSSES[config.loss], Streams(config.seed), config.recipe == "stable"
@@ -108,12 +111,14 @@ def acl(
     return fit(
         run_epoch,
         candidate,
+        log,
         config,
-        streams,
+        [f_optimizer, g_optimizer],
         exposure=exposure,
         link=link,
         validate=validate,
         callbacks=callbacks,
+        checkpoint=checkpoint,
         stop_by_objective=config.stop_by == "objective",
         first_epoch_that_counts=config.warmup,
     )

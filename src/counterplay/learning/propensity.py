@@ -19,6 +19,7 @@ from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from counterplay.data.interactions import Interactions
     from counterplay.learning.config import Training, Weighted
@@ -34,6 +35,7 @@ def ps(
     exposure_config: Training | None = None,
     validate: Validate | None = None,
     callbacks: Iterable[Callback] = (),
+    checkpoint: Path | None = None,
 ) -> Fit:
     """Fit g alone, then minimise `mean[δ(y, f) / G_β(g, y)]` over f and β with g frozen.
 
@@ -46,6 +48,7 @@ def ps(
         exposure_config: How to learn g; by default as f.
         validate: Judges a model after each epoch, larger is better; never on test rows.
         callbacks: Called after each epoch of the second stage.
+        checkpoint: Folder to write each epoch's state to, and to go on from, in either stage.
     """
     if any(True for _ in exposure.parameters()):
         erm(
@@ -53,6 +56,7 @@ def ps(
             replace(log, rating=None),
             exposure_config or config.plain(),
             validate=validate,
+            checkpoint=checkpoint and checkpoint / "exposure",
         )
     delta, streams, stable = LOSSES[config.loss], Streams(config.seed), config.recipe == "stable"
     link = Link(**config.link_options()).to(config.device)
@@ -87,10 +91,12 @@ def ps(
     return fit(
         run_epoch,
         candidate,
+        log,
         config,
-        streams,
+        [optimizer],
         exposure=exposure,
         link=link,
         validate=validate,
         callbacks=callbacks,
+        checkpoint=checkpoint and checkpoint / "candidate",
     )

@@ -1,0 +1,158 @@
+"""Everything that is needed to go on after an interruption, written whole or not at all.
+
+    checkpoint/state.safetensors   players now and at their best, optimizers' moments
+    checkpoint/state.json          epochs so far, the best one, what the run was about
+
+Random streams need no saving: they depend on the seed, their name and the epoch alone.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from counterplay.data.files import Replaceable, new_directory
+from counterplay.errors import CheckpointError
+from counterplay.learning.records import Epoch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from torch import Tensor, nn
+
+    from counterplay.learning.optimizers import Optimizer
+
+FORMAT = 1
+_FILES = {"state.safetensors", "state.json"}
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far learning has come.
+
+    Attributes:
+        epochs: What happened so far.
+        best_epoch: The best epoch so far, -1 for none.
+        best_value: Its validation value.
+        best: The players' states in it, by name.
+        stopped: Why learning ended; None while it has not.
+    """
+
+    epochs: list[Epoch] = field(default_factory=list)
+    best_epoch: int = -1
+    best_value: float = float("-inf")
+    best: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+    stopped: str | None = None
+
+
+def save_checkpoint(
+    directory: Path,
+    about: str,
+    players: Mapping[str, nn.Module],
+    optimizers: Sequence[Optimizer],
+    progress: Progress,
+) -> None:
+    """Write a checkpoint; `about` says which run it belongs to."""
+    tensors: dict[str, Tensor] = {}
+    steps: dict[str, int] = {}
+    for name, player in players.items():
+        tensors |= {f"now.{name}.{key}": value for key, value in player.state_dict().items()}
+    for name, state in progress.best.items():
+        tensors |= {f"best.{name}.{key}": value for key, value in state.items()}
+    for label, part in _parts(optimizers):
+        for place, state in part.state_dict()["state"].items():
+            for key, value in state.items():
+                if isinstance(value, torch.Tensor):
+                    tensors[f"{label}.{place}.{key}"] = value
+                else:
+                    steps[f"{label}.{place}.{key}"] = value
+    description = {
+        "format": FORMAT,
+        "about": about,
+        "epochs": [epoch.to_dict() for epoch in progress.epochs],
+        "best_epoch": progress.best_epoch,
+        "best_value": progress.best_value,
+        "stopped": progress.stopped,
+        "steps": steps,
+    }
+    with new_directory(directory, replacing=Replaceable(_FILES, _FILES)) as folder:
+        alone = {key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}
+        save_file(alone, folder / "state.safetensors")
+        (folder / "state.json").write_text(json.dumps(description), encoding="utf-8")
+
+
+def load_checkpoint(
+    directory: Path,
+    about: str,
+    players: Mapping[str, nn.Module],
+    optimizers: Sequence[Optimizer],
+) -> Progress:
+    """Put players and optimizers into the state of a checkpoint and return how far it had come.
+
+    Where there is none, nothing is changed and the progress is empty.
+    """
+    if not (directory / "state.json").exists():
+        return Progress()
+    try:
+        description = json.loads((directory / "state.json").read_text(encoding="utf-8"))
+        tensors = load_file(directory / "state.safetensors")
+        found = description["format"], description["about"]
+        if found != (FORMAT, about):
+            raise CheckpointError(
+                "a checkpoint must belong to the run that goes on from it; found one of other "
+                f"settings or data in '{directory}'; give the same, or begin in another folder"
+            )
+        for name, player in players.items():
+            player.load_state_dict(_within(tensors, f"now.{name}."))
+        for label, part in _parts(optimizers):
+            _restore(
+                part, _within(tensors, f"{label}."), _within(description["steps"], f"{label}.")
+            )
+        best = {name: _within(tensors, f"best.{name}.") for name in players}
+        return Progress(
+            [_epoch(each) for each in description["epochs"]],
+            description["best_epoch"],
+            description["best_value"],
+            best,
+            description["stopped"],
+        )
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+        what = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise CheckpointError(
+            f"a checkpoint must be whole; found {what} in '{directory}'; remove it and begin again"
+        ) from None
+
+
+def _parts(optimizers: Sequence[Optimizer]) -> list[tuple[str, torch.optim.Optimizer]]:
+    return [
+        (f"optimizer.{place}.{number}", part)
+        for place, optimizer in enumerate(optimizers)
+        for number, part in enumerate(optimizer.parts)
+    ]
+
+
+def _within(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {
+        key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)
+    }
+
+
+def _restore(
+    part: torch.optim.Optimizer, tensors: dict[str, Tensor], steps: dict[str, int]
+) -> None:
+    state: dict[int, dict[str, Any]] = {}
+    for name, value in {**tensors, **steps}.items():
+        place, key = name.split(".", 1)
+        state.setdefault(int(place), {})[key] = value
+    part.load_state_dict({"state": state, "param_groups": part.state_dict()["param_groups"]})
+
+
+def _epoch(values: dict[str, Any]) -> Epoch:
+    triples = {key: tuple(values[key]) for key in ("beta", "propensity") if values[key] is not None}
+    return Epoch(**values | triples)
