@@ -12,6 +12,7 @@ from counterplay.models.scorer import History, Scorer
 
 NAMES: tuple[ModelName, ...] = ("pop", "cf", "gmf", "mlp", "ncf", "attn")
 LENGTH = 6
+torch.set_num_threads(1)  # the models are tiny, and tests run side by side
 
 
 def make_log(*, features: bool) -> cp.Interactions:

@@ -118,7 +118,7 @@ def _read_file(
     progress: Progress | None,
     settings: dict[str, Any],
 ) -> Interactions:
-    with readable(path, "text file name" if "\0" in str(path) else kind or "log"):
+    with readable(path, kind or "log"):
         str(path).encode()  # a name that is no text cannot be handed on
         kind = kind or format_of(path)
     with readable(path, kind):

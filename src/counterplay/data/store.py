@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 
 from counterplay.data.features import FeatureTable
 from counterplay.data.files import Replaceable, new_directory
+from counterplay.data.formats import first_line
 from counterplay.data.interactions import COLUMNS, Interactions, Step
 from counterplay.data.splits import Split
 from counterplay.data.vocabulary import Vocabulary
@@ -85,7 +86,7 @@ def load(directory: str | Path, *, verify: bool = False) -> Interactions:
         users, user_features = _read_ids(folder / "users.parquet")
         items, item_features = _read_ids(folder / "items.parquet")
     except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
-        raise _damaged(folder, str(error).splitlines()[0]) from None
+        raise _damaged(folder, first_line(error)) from None
     if "user" not in columns or "item" not in columns:
         raise _damaged(folder, "no columns user and item in interactions.parquet")
     counts = {"users": len(users), "items": len(items), "interactions": len(columns["user"])}
