@@ -16,7 +16,7 @@ def test_version(run: Run) -> None:
     assert (outcome.code, outcome.out) == (0, f"counterplay {cp.__version__}\n")
 
 
-@pytest.mark.parametrize("command", [(), ("prepare",), ("datasets",), ("download",)])
+@pytest.mark.parametrize("command", [(), ("prepare",), ("datasets",), ("download",), ("train",)])
 def test_help_at_every_level(command: tuple[str, ...], run: Run) -> None:
     outcome = run(*command, "--help")
     assert outcome.code == 0

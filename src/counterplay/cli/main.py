@@ -13,6 +13,7 @@ from counterplay.cli import console
 from counterplay.cli.datasets import datasets
 from counterplay.cli.download import download
 from counterplay.cli.prepare import prepare
+from counterplay.cli.train import train
 from counterplay.errors import ConfigError, CounterplayError, DataError
 
 FAILED, BAD_INPUT, INTERRUPTED, TERMINATED = 1, 2, 130, 143
@@ -25,6 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(prepare)
+app.command()(train)
 app.command()(datasets)
 app.command()(download)
 

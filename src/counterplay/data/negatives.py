@@ -77,6 +77,11 @@ class NegativeSampler:
         self._free = self._total - (running[self._offsets[1:]] - begins)  # unseen mass, [n_users]
         self._bitmap, self._shift = _bitmap(self._pairs)
 
+    def n_unseen(self, users: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return how many items each of `users` does not have in the log."""
+        unseen: NDArray[np.int64] = self.n_items - np.diff(self._offsets)[users]
+        return unseen
+
     def draw(
         self, users: NDArray[np.integer], n: int, rng: np.random.Generator
     ) -> NDArray[np.int32]:

@@ -1,0 +1,100 @@
+"""`counterplay train`: learn a model from a dataset directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from counterplay.cli import console
+
+_Model = Literal["pop", "cf", "mlp", "ncf", "gmf", "attn"]
+
+
+def train(
+    data: Annotated[Path, typer.Argument(help="Dataset directory with a split.")],
+    out: Annotated[Path, typer.Option(help="Run directory to write; must be new.")],
+    method: Annotated[
+        Literal["erm", "ps", "acl"] | None, typer.Option(help="How to learn; by default acl.")
+    ] = None,
+    candidate: Annotated[_Model | None, typer.Option(help="Model to learn; gmf.")] = None,
+    exposure: Annotated[_Model | None, typer.Option(help="Its opponent, for ps and acl.")] = None,
+    recipe: Annotated[
+        Literal["paper", "stable"] | None, typer.Option(help="Equation 5, or ours; for ps, acl.")
+    ] = None,
+    dim: Annotated[int | None, typer.Option(help="Hidden dimension of both.", min=1)] = None,
+    alpha: Annotated[float | None, typer.Option(help="How firmly data hold the opponent.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="At most so many.", min=1)] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all streams.", min=0)] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with all settings.")] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="One setting, such as training.patience=20; may be repeated."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where it broke off.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
+) -> None:
+    """Train a model, alone (erm), with propensities (ps) or against an opponent (acl).
+
+    Example: counterplay train data/clicks --out runs/game --method acl --candidate gmf
+    """
+    from counterplay.experiments.config import run_config
+    from counterplay.experiments.run import train_run
+    from counterplay.learning.records import Epoch
+
+    options: dict[str, Any] = {
+        "method": method,
+        "candidate.name": candidate,
+        "exposure.name": exposure,
+        "candidate.dim": dim,
+        "exposure.dim": dim,
+        "training.recipe": recipe,
+        "training.alpha": alpha,
+        "training.rate": rate,
+        "training.epochs": epochs,
+        "training.seed": seed,
+    }
+    settings = run_config(config, assignments or (), options)
+    with console.notes(), console.progress(f"training on {data.name}", unit="epochs") as bar:
+
+        def show(epoch: Epoch) -> None:
+            bar(epoch.epoch + 1, settings.training.epochs)
+
+        try:
+            record = train_run(data, out, settings, resume=resume, callbacks=[show])
+        except KeyboardInterrupt:
+            console.err.print("go on with the same command and --resume", markup=False)
+            raise
+    if as_json:
+        console.print_json(record)
+    else:
+        _show(record, out)
+
+
+def _show(record: dict[str, Any], out: Path) -> None:
+    configuration = record["configuration"]
+    names = [configuration[role]["name"] for role in record["parameters"]]
+    counts = " and ".join(f"{count:,}" for count in record["parameters"].values())
+    rows = {
+        "method": f"{configuration['method']}: {' against '.join(names)}, {counts} parameters",
+        "epochs": f"{len(record['epochs'])}, the best is {record['best_epoch']}; "
+        f"{record['stopped']}",
+    }
+    found = record["validation"]
+    if found:
+        rows["validation"] = (
+            f"Hit@{found['k']} {found['value']:.4f} [{found['low']:.4f}, {found['high']:.4f}] "
+            f"on {found['n']:,} rows, {found['protocol']}"
+        )
+    last = record["epochs"][max(record["best_epoch"], 0)]
+    if last["propensity"]:
+        low, mean, high = last["propensity"]
+        beta = ", ".join(f"{value:.2f}" for value in last["beta"])
+        rows["propensities"] = (
+            f"{low:.3f} to {high:.3f}, mean {mean:.3f}; effective sample {last['ess']:.0%}; "
+            f"β {beta}"
+        )
+    rows["written to"] = str(out)
+    console.print_pairs(rows)

@@ -1,0 +1,1 @@
+"""Evaluation: ranks and what follows from them; numpy in, numpy out."""

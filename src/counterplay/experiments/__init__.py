@@ -1,0 +1,1 @@
+"""Experiments: configurations of runs, and what came of them."""

@@ -1,0 +1,145 @@
+"""The configuration of a run: one value that says all of it."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from counterplay.errors import ConfigError
+from counterplay.learning.config import Game, Training, Weighted
+from counterplay.models.registry import ModelName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+Method = Literal["erm", "ps", "acl"]
+_TRAINING: dict[Method, type[Training]] = {"erm": Training, "ps": Weighted, "acl": Game}
+
+
+class ModelSettings(BaseModel):
+    """A model and its size; see `counterplay.models.registry.build`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: ModelName = "gmf"
+    dim: Annotated[int, Field(ge=1)] = 32
+    exponent: float = 1.0
+    length: Annotated[int, Field(ge=1)] = 50
+    heads: Annotated[int, Field(ge=1)] = 1
+    blocks: Annotated[int, Field(ge=1)] = 2
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    use_features: bool = True
+
+
+class ValidationSettings(BaseModel):
+    """Hit@k on the validation rows, among sampled items; it selects the best epoch."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    k: Annotated[int, Field(ge=1)] = 10
+    n_negatives: Annotated[int, Field(ge=1)] = 100
+
+
+class RunConfig(BaseModel):
+    """All that a run needs besides its data.
+
+    Attributes:
+        method: erm, ps or acl.
+        candidate: The model that is learnt.
+        exposure: Its propensity model (ps) or opponent (acl).
+        training: How; options that the method does not have are refused.
+        validation: What selects the best epoch.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    method: Method = "acl"
+    candidate: ModelSettings = ModelSettings()
+    exposure: ModelSettings = ModelSettings()
+    training: Game = Game()
+    validation: ValidationSettings = ValidationSettings()
+
+    def of_method(self) -> Training:
+        """Return the training options of the method; refuse what does not go with it."""
+        if self.method == "acl" and self.exposure.name == "pop":
+            raise ConfigError(
+                "an opponent must have something to learn; found the exposure model pop; choose "
+                "another, or the method ps"
+            )
+        kind = _TRAINING[self.method]
+        strange = sorted(self.training.model_fields_set - kind.model_fields.keys())
+        if strange:
+            raise ConfigError(
+                f"an option must belong to the method; found training.{strange[0]} with "
+                f"{self.method}; leave it out, or choose another method"
+            )
+        return kind(**{name: getattr(self.training, name) for name in kind.model_fields})
+
+
+def run_config(
+    file: Path | None = None, assignments: Iterable[str] = (), options: dict[str, Any] | None = None
+) -> RunConfig:
+    """Put a configuration together: a TOML file, then options, then `section.key=value`."""
+    values: dict[str, Any] = {}
+    if file is not None:
+        try:
+            values = tomllib.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"a configuration must be a readable TOML file; found {error} in '{file}'; "
+                "correct it"
+            ) from None
+    for key, value in (options or {}).items():
+        if value is not None:
+            _put(values, key, value)
+    for assignment in assignments:
+        key, sign, text = assignment.partition("=")
+        if not sign:
+            raise ConfigError(
+                f"an assignment must have the form section.key=value; found '{assignment}'; "
+                "correct it"
+            )
+        _put(values, key.strip(), _literal(text.strip()))
+    try:
+        return RunConfig.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(_sentence(error)) from None
+
+
+def _put(values: dict[str, Any], key: str, value: object) -> None:
+    *sections, last = key.split(".")
+    for section in sections:
+        values = values.setdefault(section, {})
+        if not isinstance(values, dict):
+            raise ConfigError(
+                f"a section must hold keys; found '{section}' in '{key}' to be a value; correct it"
+            )
+    values[last] = value
+
+
+def _literal(text: str) -> object:
+    """Read a value as TOML would; what is none is text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _sentence(error: ValidationError) -> str:
+    """Say what is wrong with the first bad key, with the nearest known one."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    if first["type"] != "extra_forbidden":
+        found = f"found {place}={first['input']!r}"
+        return f"every setting must be valid ({first['msg'].lower()}); {found}; correct it"
+    model: Any = RunConfig
+    for part in first["loc"][:-1]:
+        model = model.model_fields[part].annotation
+    known = list(model.model_fields)
+    nearest = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
+    hint = f"did you mean '{nearest[0]}'" if nearest else f"known are {', '.join(known)}"
+    return f"every setting must be a known one; found '{place}'; {hint}"

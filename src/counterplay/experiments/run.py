@@ -1,0 +1,253 @@
+"""Train a model on a prepared dataset and keep what came of it in a run directory.
+
+run.json             configuration, seed, versions, dataset, epochs, validation
+model.safetensors    candidate, exposure model and link, at their best
+checkpoint/          while training
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from scipy.stats import binomtest
+
+import counterplay
+from counterplay.data.files import check_free
+from counterplay.data.histories import Histories
+from counterplay.data.store import load_split
+from counterplay.errors import DataError
+from counterplay.evaluation.ranks import ranks_of_first, sampled_candidates
+from counterplay.experiments.config import RunConfig
+from counterplay.learning.erm import erm
+from counterplay.learning.game import acl
+from counterplay.learning.propensity import ps
+from counterplay.models.link import Link
+from counterplay.models.registry import build
+from counterplay.models.scorer import History, Scorer
+from counterplay.seeding import Streams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.data.splits import Split
+    from counterplay.experiments.config import ModelSettings
+    from counterplay.learning.config import Game, Weighted
+    from counterplay.learning.fitting import Callback
+    from counterplay.learning.records import Fit
+
+_VERSIONS = ("numpy", "polars", "pyarrow", "torch")
+
+
+def train_run(
+    data: str | Path,
+    out: str | Path,
+    config: RunConfig | None = None,
+    *,
+    resume: bool = False,
+    callbacks: Iterable[Callback] = (),
+) -> dict[str, Any]:
+    """Train on the dataset directory `data`, write the run directory `out`, return its record.
+
+    Ratings are predicted with the squared loss; with any other, every training row is a positive.
+    """
+    config, folder = config or RunConfig(), Path(out)
+    config.of_method()
+    if resume and (folder / "run.json").exists():
+        return read_record(folder)
+    if not resume:
+        check_free(folder)
+    split = load_split(data)
+    train = split.train
+    if config.training.loss != "squared":
+        train = replace(train, rating=None)
+    elif train.rating is None:
+        raise DataError(
+            "the squared loss needs ratings; found a dataset without; choose another loss"
+        )
+    streams = Streams(config.training.seed)
+    candidate = _build(config.candidate, train, streams, "candidate")
+    exposure = _build(config.exposure, train, streams, "exposure")
+    judge = _judge(split, config, streams)
+    folder.mkdir(parents=True, exist_ok=True)
+    fit = _fit(config, candidate, exposure, train, judge, callbacks, folder / "checkpoint")
+    record = _record(config, data, split, fit, judge)
+    _write(folder, record, fit)
+    return record
+
+
+def read_record(directory: str | Path) -> dict[str, Any]:
+    """Return the record of a finished run."""
+    try:
+        record = json.loads((Path(directory) / "run.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise DataError(
+            f"a run directory must hold a readable run.json; found none in '{directory}'; train "
+            "with counterplay train, or let it go on with --resume"
+        ) from None
+    return cast("dict[str, Any]", record)
+
+
+def load_run(
+    directory: str | Path, train: Interactions
+) -> tuple[Scorer, Scorer | None, Link | None]:
+    """Return the candidate, the exposure model and the link of a run on its training rows."""
+    config = RunConfig.model_validate(read_record(directory)["configuration"])
+    tensors = load_file(Path(directory) / "model.safetensors")
+    streams = Streams(config.training.seed)
+    candidate = _build(config.candidate, train, streams, "candidate")
+    exposure = _build(config.exposure, train, streams, "exposure")
+    link = Link(**config.training.link_options())
+    for name, player in (("candidate", candidate), ("exposure", exposure), ("link", link)):
+        state = {
+            key.removeprefix(f"{name}."): value
+            for key, value in tensors.items()
+            if key.startswith(f"{name}.")
+        }
+        if state or name == "candidate":
+            player.load_state_dict(state)
+        player.eval()
+    plain = config.method == "erm"
+    return candidate, None if plain else exposure, None if plain else link
+
+
+def _build(settings: ModelSettings, train: Interactions, streams: Streams, role: str) -> Scorer:
+    generator = streams.torch("initial", role)
+    options = settings.model_dump(exclude={"name"})
+    return build(settings.name, train, generator=generator, **options)
+
+
+def _fit(
+    config: RunConfig,
+    candidate: Scorer,
+    exposure: Scorer,
+    train: Interactions,
+    judge: Callable[[Scorer], NDArray[np.bool_]] | None,
+    callbacks: Iterable[Callback],
+    checkpoint: Path,
+) -> Fit:
+    how: Any = config.of_method()
+    watched: dict[str, Any] = {
+        "validate": None if judge is None else lambda model: float(judge(model).mean()),
+        "callbacks": callbacks,
+        "checkpoint": checkpoint,
+    }
+    if config.method == "erm":
+        return erm(candidate, train, how, **watched)
+    if config.method == "ps":
+        return ps(candidate, exposure, train, cast("Weighted", how), **watched)
+    return acl(candidate, exposure, train, cast("Game", how), **watched)
+
+
+def _judge(
+    split: Split, config: RunConfig, streams: Streams
+) -> Callable[[Scorer], NDArray[np.bool_]] | None:
+    """Return what tells which validation targets a model ranks among its first k; never the test.
+
+    Without validation rows, or for ratings, there is none, and the last epoch is kept.
+    """
+    targets = split.validation
+    if not len(targets) or config.training.loss == "squared":
+        return None
+    rng = streams.numpy("validation")
+    items = sampled_candidates(split.train, targets, config.validation.n_negatives, rng)
+    users, candidates = torch.from_numpy(np.array(targets.user)), torch.from_numpy(items)
+    histories = Histories(split.train)
+
+    def judge(model: Scorer) -> NDArray[np.bool_]:
+        device = next((value.device for value in model.parameters()), users.device)
+        history = None
+        if model.history_length:
+            windows = torch.from_numpy(histories.last(targets.user, model.history_length))
+            history = History.of(windows.to(device))
+        scores = model(users.to(device), candidates.to(device), history)
+        return ranks_of_first(scores.float().cpu().numpy()) <= config.validation.k
+
+    return judge
+
+
+def _record(
+    config: RunConfig,
+    data: str | Path,
+    split: Split,
+    fit: Fit,
+    judge: Callable[[Scorer], NDArray[np.bool_]] | None,
+) -> dict[str, Any]:
+    versions = {name: version(name) for name in _VERSIONS}
+    players = {"candidate": fit.candidate, "exposure": fit.exposure}
+    return {
+        "configuration": config.model_dump(mode="json"),
+        "seed": config.training.seed,
+        "versions": {
+            "counterplay": counterplay.__version__,
+            "python": platform.python_version(),
+            **versions,
+        },
+        "data": str(data),
+        "dataset": {
+            "name": split.interactions.name,
+            "fingerprint": split.interactions.fingerprint,
+            "split": split.kind,
+            "split_fingerprint": split.fingerprint,
+        },
+        "parameters": {
+            name: sum(value.numel() for value in player.parameters())
+            for name, player in players.items()
+            if player is not None
+        },
+        "epochs": [epoch.to_dict() for epoch in fit.epochs],
+        "best_epoch": fit.best_epoch,
+        "stopped": fit.stopped,
+        "validation": None if judge is None else _hits(judge, fit.candidate, config),
+    }
+
+
+def _hits(
+    judge: Callable[[Scorer], NDArray[np.bool_]], candidate: Scorer, config: RunConfig
+) -> dict[str, Any]:
+    """Return Hit@k on the validation rows with its Wilson interval."""
+    with torch.no_grad():
+        hits = judge(candidate)
+    interval = binomtest(int(hits.sum()), len(hits)).proportion_ci(0.95, method="wilson")
+    return {
+        "metric": "hit",
+        "k": config.validation.k,
+        "estimator": "standard",
+        "protocol": f"sampled-{config.validation.n_negatives}",
+        "value": float(hits.mean()),
+        "low": float(interval.low),
+        "high": float(interval.high),
+        "level": 0.95,
+        "n": len(hits),
+    }
+
+
+def _write(folder: Path, record: dict[str, Any], fit: Fit) -> None:
+    """Write the model, then the record, then remove the checkpoint: each file whole or not."""
+    tensors = {
+        f"{name}.{key}": value.detach().cpu().contiguous().clone()
+        for name, player in (
+            ("candidate", fit.candidate),
+            ("exposure", fit.exposure),
+            ("link", fit.link),
+        )
+        if player is not None
+        for key, value in player.state_dict().items()
+    }
+    save_file(tensors, folder / "model.safetensors.part")
+    (folder / "model.safetensors.part").replace(folder / "model.safetensors")
+    text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+    (folder / "run.json.part").write_text(text, encoding="utf-8")
+    (folder / "run.json.part").replace(folder / "run.json")
+    shutil.rmtree(folder / "checkpoint", ignore_errors=True)

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from counterplay import ConfigError
+from counterplay.experiments.config import run_config
+from counterplay.learning.config import Game, Training
+
+
+def test_a_file_then_options_then_assignments(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(
+        'method = "ps"\n[candidate]\nname = "mlp"\ndim = 8\n[training]\nepochs = 3\nrate = 0.1\n'
+    )
+    config = run_config(
+        path,
+        ["training.rate=0.5", "candidate.name=ncf", "training.link.floor=0.2"],
+        {"training.epochs": 7, "method": None},
+    )
+    assert (config.method, config.candidate.name, config.candidate.dim) == ("ps", "ncf", 8)
+    assert (config.training.epochs, config.training.rate) == (7, 0.5)
+    assert config.training.link.floor == 0.2
+
+
+@pytest.mark.parametrize(
+    ("assignment", "expected"),
+    [
+        ("training.epoch=3", "found 'training.epoch'; did you mean 'epochs'"),
+        ("trainning.epochs=3", "found 'trainning'; did you mean 'training'"),
+        ("training.link.flor=0.1", "found 'training.link.flor'; did you mean 'floor'"),
+        ("candidate.zzz=1", "known are name, dim"),
+        ("training.epochs=0", r"found training.epochs=0"),
+        ("method=abc", "found method='abc'"),
+        ("training.epochs", "the form section.key=value"),
+        ("method.name=x", "method"),
+    ],
+)
+def test_bad_settings_name_the_nearest_good_one(assignment: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected) as caught:
+        run_config(None, ["method=acl", assignment] if "method." in assignment else [assignment])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [None, "[broken", "epochs = "])
+def test_bad_files_are_refused(content: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ConfigError, match="readable TOML file"):
+        run_config(path)
+
+
+def test_options_that_a_method_does_not_have_are_refused() -> None:
+    assert type(run_config(None, ["method=erm"]).of_method()) is Training
+    assert type(run_config(None, []).of_method()) is Game
+    with pytest.raises(ConfigError, match=r"training\.alpha with erm"):
+        run_config(None, ["method=erm", "training.alpha=2.0"]).of_method()
