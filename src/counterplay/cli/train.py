@@ -33,6 +33,10 @@ def train(
         list[str] | None,
         typer.Option("--set", help="One setting, such as training.patience=20; may be repeated."),
     ] = None,
+    track: Annotated[
+        Literal["tensorboard", "mlflow"] | None,
+        typer.Option(help="Hand each epoch on; needs counterplay[track]."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where it broke off.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
@@ -43,6 +47,7 @@ def train(
     from counterplay.experiments.config import run_config
     from counterplay.experiments.run import train_run
     from counterplay.learning.records import Epoch
+    from counterplay.learning.tracking import tracked
 
     options: dict[str, Any] = {
         "method": method,
@@ -63,7 +68,8 @@ def train(
             bar(epoch.epoch + 1, settings.training.epochs)
 
         try:
-            record = train_run(data, out, settings, resume=resume, callbacks=[show])
+            with tracked(track, out.with_name(f"{out.name}.events"), out.name) as trackers:
+                record = train_run(data, out, settings, resume=resume, callbacks=[show, *trackers])
         except KeyboardInterrupt:
             console.err.print("go on with the same command and --resume", markup=False)
             raise
