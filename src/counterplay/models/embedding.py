@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - torch's own convention
 
 from counterplay.models.rows import dots, products, rows
+from counterplay.models.scorer import Scorer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,6 +78,40 @@ class Embedding(nn.Module):
             return self.own
         said: Tensor = self.features(torch.arange(len(self.own), device=self.own.device))
         return self.own + said
+
+
+class PairOptions(TypedDict, total=False):
+    """What every model with a vector for each user and each item takes.
+
+    Attributes:
+        dim: Hidden dimension.
+        user_features: Features of the users.
+        item_features: Features of the items.
+        generator: Stream of the initial values.
+    """
+
+    dim: int
+    user_features: FeatureTable | None
+    item_features: FeatureTable | None
+    generator: torch.Generator | None
+
+
+class PairScorer(Scorer):
+    """A model with a vector for each user and each item, of `dim` and `extra` more places."""
+
+    extra = 0
+
+    def __init__(self, n_users: int, n_items: int, **options: Unpack[PairOptions]) -> None:
+        super().__init__(n_users, n_items)
+        self.dim = options.get("dim", 32)
+        generator, width = options.get("generator"), self.dim + self.extra
+        self.user, self.item = (
+            Embedding(n, width, features=features, generator=generator)
+            for n, features in (
+                (n_users, options.get("user_features")),
+                (n_items, options.get("item_features")),
+            )
+        )
 
 
 class FeatureEncoder(nn.Module):

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import torch
 from torch import Tensor, nn
 
-from counterplay.models.embedding import Embedding
-from counterplay.models.scorer import History, Scorer
+from counterplay.models.embedding import PairOptions, PairScorer
 
 if TYPE_CHECKING:
-    from counterplay.data.features import FeatureTable
+    from counterplay.models.scorer import History
 
 
-class _Factorized(Scorer):
-    """A score that is an inner product of a user's and an item's vector, plus a constant."""
+class _Factorized(PairScorer):
+    """A score that is an inner product of a user's and an item's vector, plus the user's bias."""
 
-    def __init__(
-        self,
-        n_users: int,
-        n_items: int,
-        width: int,
-        *,
-        user_features: FeatureTable | None,
-        item_features: FeatureTable | None,
-        generator: torch.Generator | None,
-    ) -> None:
-        super().__init__(n_users, n_items)
-        self.user = Embedding(n_users, width, features=user_features, generator=generator)
-        self.item = Embedding(n_items, width, features=item_features, generator=generator)
+    def __init__(self, n_users: int, n_items: int, **options: Unpack[PairOptions]) -> None:
+        super().__init__(n_users, n_items, **options)
         self.constant = nn.Parameter(torch.zeros(()))
 
     def user_side(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
@@ -48,26 +36,9 @@ class _Factorized(Scorer):
 
 
 class CF(_Factorized):
-    """Matrix factorization with biases: `p_u · q_i + b_u + b_i + c`."""
+    """Matrix factorization with biases: `p_u · q_i + b_u + b_i + c`; the last place is the bias."""
 
-    def __init__(
-        self,
-        n_users: int,
-        n_items: int,
-        *,
-        dim: int = 32,
-        user_features: FeatureTable | None = None,
-        item_features: FeatureTable | None = None,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__(
-            n_users,
-            n_items,
-            dim + 1,  # the last place is the bias
-            user_features=user_features,
-            item_features=item_features,
-            generator=generator,
-        )
+    extra = 1
 
     def user_side(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Return `(p, 1)`, which meets `(q, b_i)`, and `b_u + c`."""
@@ -78,25 +49,9 @@ class CF(_Factorized):
 class GMF(_Factorized):
     """Generalised matrix factorization: `h · (p_u ∘ q_i) + c`, with a learnt `h`."""
 
-    def __init__(
-        self,
-        n_users: int,
-        n_items: int,
-        *,
-        dim: int = 32,
-        user_features: FeatureTable | None = None,
-        item_features: FeatureTable | None = None,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__(
-            n_users,
-            n_items,
-            dim,
-            user_features=user_features,
-            item_features=item_features,
-            generator=generator,
-        )
-        self.importance = nn.Parameter(torch.ones(dim))
+    def __init__(self, n_users: int, n_items: int, **options: Unpack[PairOptions]) -> None:
+        super().__init__(n_users, n_items, **options)
+        self.importance = nn.Parameter(torch.ones(self.dim))
 
     def user_side(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Return `h ∘ p` and `c`."""

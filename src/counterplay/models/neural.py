@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - torch's own convention
 
-from counterplay.models.embedding import Embedding
+from counterplay.models.embedding import PairOptions, PairScorer
 from counterplay.models.rows import rows
-from counterplay.models.scorer import History, Scorer
 
 if TYPE_CHECKING:
-    from counterplay.data.features import FeatureTable
+    from counterplay.models.scorer import History
 
 
-class MLP(Scorer):
+class MLP(PairScorer):
     """A multi-layer perceptron on `(p_u, q_i)`: layers of 2·dim, dim and dim / 2.
 
     The first layer is split into a user's and an item's half, `W (p, q) = W_u p + W_i q`, so that
     each half is computed once a user and once an item, not once a pair.
     """
 
-    def __init__(
-        self,
-        n_users: int,
-        n_items: int,
-        *,
-        dim: int = 32,
-        user_features: FeatureTable | None = None,
-        item_features: FeatureTable | None = None,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__(n_users, n_items)
-        self.user = Embedding(n_users, dim, features=user_features, generator=generator)
-        self.item = Embedding(n_items, dim, features=item_features, generator=generator)
+    def __init__(self, n_users: int, n_items: int, **options: Unpack[PairOptions]) -> None:
+        super().__init__(n_users, n_items, **options)
+        dim, generator = self.dim, options.get("generator")
         self.user_half = linear(dim, 2 * dim, generator)
         self.item_half = linear(dim, 2 * dim, generator, bias=False)
         self.layers = nn.ModuleList(
@@ -75,31 +64,13 @@ class MLP(Scorer):
         return logits
 
 
-class NCF(Scorer):
+class NCF(PairScorer):
     """NeuMF: GMF and MLP, each with vectors of its own, added up at the end."""
 
-    def __init__(
-        self,
-        n_users: int,
-        n_items: int,
-        *,
-        dim: int = 32,
-        user_features: FeatureTable | None = None,
-        item_features: FeatureTable | None = None,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__(n_users, n_items)
-        self.user = Embedding(n_users, dim, features=user_features, generator=generator)
-        self.item = Embedding(n_items, dim, features=item_features, generator=generator)
-        self.importance = nn.Parameter(torch.ones(dim))
-        self.perceptron = MLP(
-            n_users,
-            n_items,
-            dim=dim,
-            user_features=user_features,
-            item_features=item_features,
-            generator=generator,
-        )
+    def __init__(self, n_users: int, n_items: int, **options: Unpack[PairOptions]) -> None:
+        super().__init__(n_users, n_items, **options)
+        self.importance = nn.Parameter(torch.ones(self.dim))
+        self.perceptron = MLP(n_users, n_items, **options)
 
     def forward(self, users: Tensor, items: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of `items` `[B, K]`."""
