@@ -57,6 +57,16 @@ def test_windows_by_hand() -> None:
     assert closer.targets.tolist()[:3] == [[5, 5, 4], [5, 5, 3], [5, 5, 2]]
 
 
+@given(tables(times=True), st.integers(1, 6))
+def test_windows_name_the_rows_of_their_targets(frame: pl.DataFrame, length: int) -> None:
+    log = cp.read(frame)
+    windows = cp.Histories(log).windows(length)
+    real = windows.row >= 0
+    assert sorted(windows.row[real].tolist()) == list(range(len(log)))
+    assert (log.item[windows.row[real]] == windows.targets[real]).all()
+    assert (windows.targets[~real] == log.n_items).all()
+
+
 def test_the_padding_is_one_past_the_last_item(small_log: cp.Interactions) -> None:
     histories = cp.Histories(small_log)
     assert histories.padding == small_log.n_items

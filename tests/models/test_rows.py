@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from counterplay.models.rows import dots, products, rows
 

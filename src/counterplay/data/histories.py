@@ -23,12 +23,14 @@ class Windows:
         user: Whose history, `[n_windows]` int32.
         inputs: Items up to but not including each target, `[n_windows, length]` int32.
         targets: The item that followed, `[n_windows, length]` int32; padding where the position
-            is none, or is a target of an earlier window.
+            is none, or is a target of a window of its own.
+        row: The row of the log that each target is, `[n_windows, length]` int64; -1 for padding.
     """
 
     user: NDArray[np.int32]
     inputs: NDArray[np.int32]
     targets: NDArray[np.int32]
+    row: NDArray[np.int64]
 
 
 class Histories:
@@ -47,13 +49,13 @@ class Histories:
     def __init__(self, log: Interactions) -> None:
         self.padding = log.n_items
         self._offsets = log.offsets
-        # one place more than there are rows: that one is padding
+        # one place more than there are rows, so that -1 is padding
         self._items = np.append(log.item, np.int32(self.padding))
 
     def last(self, users: NDArray[np.integer], length: int) -> NDArray[np.int32]:
         """Return the last `length` items of each of `users`, `[len(users), length]`."""
         _check(length)
-        return self._cut(self._offsets[users], self._offsets[users + 1], length)
+        return self._items[_places(self._offsets[users], self._offsets[users + 1], length)]
 
     def windows(self, length: int, *, stride: int | None = None) -> Windows:
         """Cut all histories into windows in which every row of the log is a target once.
@@ -73,19 +75,17 @@ class Histories:
         first_of_user = np.cumsum(n_windows) - n_windows
         back = np.arange(len(user)) - first_of_user[user]  # 0 for a user's last window
         end = ends[user] - back * stride
-        inputs = self._cut(begins[user], end - 1, length)
-        targets = self._cut(begins[user], end, length)
-        targets[:, : length - stride] = self.padding
-        return Windows(user, inputs, targets)
+        row = _places(begins[user], end, length)
+        row[:, : length - stride] = -1
+        inputs = self._items[_places(begins[user], end - 1, length)]
+        return Windows(user, inputs, self._items[row], row)
 
-    def _cut(
-        self, begin: NDArray[np.int64], end: NDArray[np.int64], length: int
-    ) -> NDArray[np.int32]:
-        """Return the `length` items before each `end`, none of them before `begin`."""
-        places = end[:, None] + np.arange(-length, 0)
-        places[places < begin[:, None]] = len(self._items) - 1
-        cut: NDArray[np.int32] = self._items[places]
-        return cut
+
+def _places(begin: NDArray[np.int64], end: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+    """Return the `length` places before each `end`, -1 for those before `begin`."""
+    places = end[:, None] + np.arange(-length, 0)
+    places[places < begin[:, None]] = -1
+    return places
 
 
 def _check(length: int) -> None:

@@ -94,11 +94,7 @@ class Batches:
         self._sampler = NegativeSampler(log, exponent=exponent) if n_negatives else None
         if log.rating is not None:
             self._rating_scale = float(log.rating.mean()), float(log.rating.std()) or 1.0
-        self._windows = None
-        if history_length:
-            self._windows = Histories(log).windows(history_length)
-            # the place in the log of each target: windows hold a user's rows backwards by blocks
-            self._row = _rows_of(self._windows.targets, self._windows.user, log)
+        self._windows = Histories(log).windows(history_length) if history_length else None
 
     @classmethod
     def of(cls, log: Interactions, config: Training, *models: Scorer) -> Batches:
@@ -138,7 +134,7 @@ class Batches:
         n_windows = max(1, self.batch_size // length)
         for begin in range(0, len(order), n_windows):
             chosen = order[begin : begin + n_windows]
-            row = self._row[chosen]
+            row = self._windows.row[chosen]
             window, place = np.nonzero(row >= 0)
             rows = row[window, place]
             history = History(
@@ -172,18 +168,3 @@ class Batches:
 
     def _tensor(self, values: NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
-
-
-def _rows_of(
-    targets: NDArray[np.int32], user: NDArray[np.int32], log: Interactions
-) -> NDArray[np.int64]:
-    """Return the row of the log that each target is, -1 for padding, in the targets' shape."""
-    real = targets != log.n_items
-    counts = real.sum(1)
-    # windows of one user come last block first: count the rows of the blocks before
-    after = np.cumsum(counts) - counts
-    first_window = np.searchsorted(user, np.arange(log.n_users))
-    done = after - after[first_window[user]]
-    end = log.offsets[user + 1] - done
-    places = end[:, None] + np.arange(-targets.shape[1], 0)
-    return np.where(real, places, -1)

@@ -58,8 +58,13 @@ def acl(
     regularizer = regularizer_of(config, log, known)
     link = Link(**config.link_options()).to(config.device)
     batches = Batches.of(log, config, candidate, exposure)
-    f_side = (candidate.to(config.device), link) if config.link.learn else (candidate,)
-    f_optimizer = Optimizer(*f_side, rate=config.rate, l2=config.l2, kind=config.optimizer)
+    f_optimizer = Optimizer(
+        candidate.to(config.device),
+        free=[link] if config.link.learn else [],
+        rate=config.rate,
+        l2=config.l2,
+        kind=config.optimizer,
+    )
     g_optimizer = Optimizer(
         exposure.to(config.device),
         rate=config.exposure_rate,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812 - torch's own convention
+from torch.nn import functional as F
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,12 +8,15 @@ same data they reach the same quality, not the same numbers.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
 
 from counterplay.models.embedding import Embedding
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 OptimizerName = Literal["auto", "dense", "lazy"]
 LARGE = 1 << 23  # values of a table from which on lazy steps are faster
@@ -24,13 +27,19 @@ class Optimizer:
 
     Args:
         modules: What to optimise.
+        free: What to optimise without regularization, such as the link.
         rate: Learning rate.
         l2: Strength of the regularization; of a lazy table it shrinks the touched rows.
         kind: dense, lazy, or auto.
     """
 
     def __init__(
-        self, *modules: nn.Module, rate: float, l2: float = 0.0, kind: OptimizerName = "auto"
+        self,
+        *modules: nn.Module,
+        free: Sequence[nn.Module] = (),
+        rate: float,
+        l2: float = 0.0,
+        kind: OptimizerName = "auto",
     ) -> None:
         self.rate, self.l2 = rate, l2
         self.lazy_tables: list[Tensor] = []
@@ -43,11 +52,17 @@ class Optimizer:
                 if embedding.sparse:
                     self.lazy_tables.append(embedding.own)
         lazy = {id(table) for table in self.lazy_tables}
-        self.parameters = [value for module in modules for value in module.parameters()]
-        dense = [value for value in self.parameters if id(value) not in lazy]
+        held = [value for module in modules for value in module.parameters()]
+        unheld = [value for module in free for value in module.parameters()]
+        self.parameters = [*held, *unheld]
+        groups = [
+            {"params": [value for value in held if id(value) not in lazy], "weight_decay": l2},
+            {"params": unheld, "weight_decay": 0.0},
+        ]
+        filled = [group for group in groups if group["params"]]
         self.parts: list[torch.optim.Optimizer] = []
-        if dense:
-            self.parts.append(torch.optim.Adam(dense, lr=rate, weight_decay=l2, fused=True))
+        if filled:
+            self.parts.append(torch.optim.Adam(filled, lr=rate, fused=True))
         if self.lazy_tables:
             self.parts.append(torch.optim.SparseAdam(self.lazy_tables, lr=rate))
 

@@ -60,11 +60,15 @@ def ps(
         )
     delta, streams, stable = LOSSES[config.loss], Streams(config.seed), config.recipe == "stable"
     link = Link(**config.link_options()).to(config.device)
-    learnt = (candidate, link) if config.link.learn else (candidate,)
     batches = Batches.of(log, config, candidate, exposure)
-    candidate.to(config.device)
     exposure.to(config.device).requires_grad_(requires_grad=False)
-    optimizer = Optimizer(*learnt, rate=config.rate, l2=config.l2, kind=config.optimizer)
+    optimizer = Optimizer(
+        candidate.to(config.device),
+        free=[link] if config.link.learn else [],
+        rate=config.rate,
+        l2=config.l2,
+        kind=config.optimizer,
+    )
 
     def run_epoch(number: int) -> Epoch:
         exposure.eval()

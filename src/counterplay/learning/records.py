@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -112,8 +110,3 @@ class Meter:
         """Return `(Σw)² / (n Σw²)`, the effective sample size as a share."""
         weight, square = self.mean("weight"), self.mean("square")
         return None if weight is None or square is None else weight**2 / square
-
-
-def finite(values: Tensor) -> bool:
-    """Tell whether a tensor has only finite values."""
-    return bool(torch.isfinite(values).all())

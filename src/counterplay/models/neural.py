@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812 - torch's own convention
+from torch.nn import functional as F
 
 from counterplay.models.embedding import PairOptions, PairScorer
 from counterplay.models.rows import rows

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from counterplay.learning.optimizers import Optimizer, OptimizerName
+from counterplay.models.factorization import GMF
+from counterplay.models.link import Link
+
+
+@pytest.mark.parametrize("kind", ["dense", "lazy"])
+def test_regularization_shrinks_the_model_and_leaves_what_is_free(kind: OptimizerName) -> None:
+    model, link = GMF(4, 5, dim=3), Link(initial=(1.0, 1.0, 1.0))
+    before = float(model.user.own.detach().norm())
+    optimizer = Optimizer(model, free=[link], rate=0.01, l2=10.0, kind=kind)
+    for _ in range(3):
+        scores = model(torch.arange(4), torch.zeros(4, 1, dtype=torch.int64))
+        optimizer.step(0 * scores.sum() + 0 * link(scores.detach(), scores.detach()).sum())
+    assert float(model.user.own.detach().norm()) < before
+    assert link.beta == (1.0, 1.0, 1.0)
+
+
+def test_lazy_steps_move_only_the_rows_that_are_touched() -> None:
+    model = GMF(4, 5, dim=3)
+    before = model.user.own.detach().clone()
+    optimizer = Optimizer(model, rate=0.1, kind="lazy")
+    for user in (1, 2):
+        optimizer.step(model(torch.tensor([user]), torch.tensor([[0, 3]])).sum())
+    moved = (model.user.own.detach() != before).any(1)
+    assert moved.tolist() == [False, True, True, False]
+
+
+def test_the_rate_can_be_changed() -> None:
+    model = GMF(4, 5, dim=3)
+    optimizer = Optimizer(model, rate=0.1)
+    optimizer.set_rate(0.0)
+    before = model.item.own.detach().clone()
+    optimizer.step(model(torch.tensor([1]), torch.tensor([[0]])).sum())
+    assert torch.equal(before, model.item.own)
+    assert optimizer.gradient_norm() > 0
