@@ -19,7 +19,14 @@ from typing import Any
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-NAMES = ("prepare_movielens", "negatives", "prepare_scale")
+NAMES = (
+    "prepare_movielens",
+    "negatives",
+    "prepare_scale",
+    "training",
+    "training_scale",
+    "quality",
+)
 
 
 def machine() -> dict[str, Any]:
@@ -60,7 +67,7 @@ def summarise() -> None:
     for path in (RESULTS / f"{name}.json" for name in NAMES):
         if path.exists():
             for row in json.loads(path.read_text())["rows"]:
-                met = "yes" if row["met"] else "no"
+                met = {True: "yes", False: "no", None: ""}[row["met"]]
                 cells = (row[key] for key in ("what", "ours", "yardstick", "ratio", "goal"))
                 lines.append(f"| {' | '.join(cells)} | {met} |")
     (RESULTS / "README.md").write_text("\n".join(lines) + "\n")

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -74,3 +78,33 @@ def test_bad_settings_are_one_sentence(
     assert outcome.code == 2
     assert outcome.err.count("\n") == 1
     assert expected in outcome.err
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_killed_and_resumed_it_ends_in_the_same_bytes(
+    how: signal.Signals, dataset: Path, tmp_path: Path, run: Run
+) -> None:
+    options = (*FAST[2:], "--epochs", 40, "--set", "training.patience=40")
+    whole = run("train", dataset, "--out", tmp_path / "whole", *options)
+    assert whole.code == 0, whole.err
+    command = [sys.executable, "-m", "counterplay", "train", dataset, "--out", tmp_path / "broken"]
+    process = subprocess.Popen(
+        [str(part) for part in (*command, *options)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    checkpoint = tmp_path / "broken" / "checkpoint"
+    while process.poll() is None and not (checkpoint.exists() and any(checkpoint.iterdir())):
+        pass
+    process.send_signal(how)
+    said = process.communicate()[1]
+    assert process.returncode != 0, "it ended before it was killed"
+    assert not (tmp_path / "broken" / "run.json").exists()
+    if how == signal.SIGINT:
+        assert "--resume" in said
+        assert "Traceback" not in said
+    resumed = run("train", dataset, "--out", tmp_path / "broken", *options, "--resume")
+    assert resumed.code == 0, resumed.err
+    for name in ("model.safetensors", "run.json"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "broken" / name).read_bytes()

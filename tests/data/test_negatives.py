@@ -126,3 +126,19 @@ def test_unknown_users_are_refused(small_log: cp.Interactions) -> None:
 def test_a_bad_exponent_is_refused(exponent: float, small_log: cp.Interactions) -> None:
     with pytest.raises(cp.ConfigError, match="exponent of popularity"):
         cp.NegativeSampler(small_log, exponent=exponent)
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.7])
+def test_a_sparse_log_shares_bits_between_pairs_and_is_exact_all_the_same(exponent: float) -> None:
+    rng = np.random.default_rng(0)
+    log = cp.read({"user": rng.integers(0, 50, 400), "item": rng.integers(0, 900, 400)})
+    sampler = cp.NegativeSampler(log, exponent=exponent)
+    assert not sampler._bits.exact
+    drawn = sampler.draw(log.user, 200, rng)
+    pairs = log.user[:, None].astype(np.int64) * log.n_items + drawn
+    assert not np.isin(pairs, log.pair).any()
+    assert len(np.unique(drawn)) == log.n_items
+
+
+def test_a_dense_log_gives_every_pair_a_bit(small_log: cp.Interactions) -> None:
+    assert cp.NegativeSampler(small_log)._bits.exact

@@ -81,3 +81,20 @@ def test_ratings_come_with_the_observed_item_only() -> None:
     assert sorted(batch.outcomes[:, 0].tolist()) == sorted(
         log.rating.tolist() if log.rating is not None else []
     )
+
+
+def test_long_logs_are_drawn_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("counterplay.learning.batches._CHUNK", 8)
+    log = random_log(3)
+    assert len(log) > 16
+    epochs = [
+        [
+            (int(user), int(items[0]))
+            for batch in Batches(log, batch_size=4, n_negatives=1).epoch(cp.Streams(0), epoch)
+            for user, items in zip(batch.users, batch.items, strict=True)
+        ]
+        for epoch in range(2)
+    ]
+    pairs = Counter(zip(log.user.tolist(), log.item.tolist(), strict=True))
+    assert Counter(epochs[0]) == Counter(epochs[1]) == pairs
+    assert epochs[0] != epochs[1]

@@ -6,9 +6,10 @@ back the mass of the seen items before it: one binary search, no retries, exact 
 has seen nearly everything.
 
 Most draws need not go that far. Draw from all items first; where the item turns out unseen,
-it stands, and only the others are drawn again from the user's unseen line. That leaves the
-distribution unchanged: with seen share s, an unseen item of probability p ends up with
-p + s · p / (1 − s) = p / (1 − s). A bitmap of hashed pairs settles most lookups.
+it stands, and only the others are drawn again: a few times from all items, then from the user's
+unseen line. That leaves the distribution unchanged: with seen share s, an unseen item of
+probability p ends up with p + s · p / (1 − s) = p / (1 − s). A bitmap of pairs settles most
+lookups, all of them where every pair has a bit of its own.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 15  # draws at a time: their intermediate arrays stay in the processor's cache
 _BITS_A_PAIR = 16  # at least, and less than twice that
 _BITMAP_CHUNK = 1 << 22
+_TRIES = 3  # from all items, before a draw goes to the user's line of unseen ones
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 _MASS = 1 << 52  # at most, when sampling is not uniform: the resolution of the probabilities
 _LEAST_MASS = 1000  # below it, rounding would distort the probabilities
@@ -75,7 +77,7 @@ class NegativeSampler:
         unseen_start = start - (running[:-1] - begins[users])
         self._keys = users.astype(np.int64) * (self._total + 1) + unseen_start
         self._free = self._total - (running[self._offsets[1:]] - begins)  # unseen mass, [n_users]
-        self._bitmap, self._shift = _bitmap(self._pairs)
+        self._bits = _Bitmap(self._pairs, log.n_users * log.n_items)
 
     def n_unseen(self, users: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return how many items each of `users` does not have in the log."""
@@ -106,10 +108,17 @@ class NegativeSampler:
         return drawn.reshape(len(users), n)
 
     def _draw_chunk(self, users: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int32]:
-        items = self._item_at(rng.integers(self._total, size=len(users), dtype=np.int64))
+        items = self._draw_any(len(users), rng)
         again = self._where_seen(users * self.n_items + items)
+        for _ in range(_TRIES - 1):
+            items[again] = self._draw_any(len(again), rng)
+            again = again[self._where_seen(users[again] * self.n_items + items[again])]
         items[again] = self._draw_unseen(users[again], rng)
         return items
+
+    def _draw_any(self, n: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        kind = np.int64 if self._total > np.iinfo(np.int32).max else np.int32
+        return self._item_at(rng.integers(self._total, size=n, dtype=kind))
 
     def _draw_unseen(self, users: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int32]:
         """Draw from each user's line of unseen items."""
@@ -119,10 +128,10 @@ class NegativeSampler:
         seen_before = self._seen_before[passed] - self._seen_before[self._offsets[users]]
         return self._item_at(point + seen_before)
 
-    def _item_at(self, point: NDArray[np.int64]) -> NDArray[np.int32]:
+    def _item_at(self, point: NDArray[np.integer]) -> NDArray[np.int32]:
         """Return the item under a point on the line of all items."""
         if self._cumulative is None:
-            return point.astype(np.int32)
+            return point.astype(np.int32, copy=False)
         item: NDArray[np.int32] = self._guide[
             point >> self._guide_shift
         ]  # right, or a few items short
@@ -132,14 +141,39 @@ class NegativeSampler:
 
     def _where_seen(self, pairs: NDArray[np.int64]) -> NDArray[np.intp]:
         """Return the places of pairs that are in the log."""
-        hashed = (pairs.view(np.uint64) * _HASH) >> self._shift
-        bit = hashed.astype(np.uint8) & np.uint8(7)
-        hashed >>= np.uint64(3)
-        suspects = np.flatnonzero((self._bitmap[hashed.view(np.int64)] >> bit) & np.uint8(1))
+        suspects = self._bits.where(pairs)
+        if self._bits.exact:
+            return suspects
         candidates = pairs[suspects]
         place = np.minimum(np.searchsorted(self._pairs, candidates), len(self._pairs) - 1)
         seen: NDArray[np.intp] = suspects[self._pairs[place] == candidates]
         return seen
+
+
+class _Bitmap:
+    """A bit for every pair, or where that would take more room, one for every hashed pair."""
+
+    def __init__(self, pairs: NDArray[np.int64], n_possible: int) -> None:
+        n_bits = max(10, int(len(pairs) * _BITS_A_PAIR).bit_length())
+        self.exact = n_possible <= max(1 << n_bits, 2 * _BITS_A_PAIR * len(pairs))
+        self._shift = np.uint64(64 - n_bits)
+        self._bits = np.zeros(
+            n_possible // 8 + 1 if self.exact else 1 << (n_bits - 3), dtype=np.uint8
+        )
+        for begin in range(0, len(pairs), _BITMAP_CHUNK):
+            byte, bit = self._place(pairs[begin : begin + _BITMAP_CHUNK])
+            np.bitwise_or.at(self._bits, byte, np.uint8(1) << bit)
+
+    def where(self, pairs: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Return the places of pairs whose bit is set."""
+        byte, bit = self._place(pairs)
+        return np.flatnonzero((self._bits[byte] >> bit) & np.uint8(1))
+
+    def _place(self, pairs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        bits = pairs.view(np.uint64)
+        if not self.exact:
+            bits = (bits * _HASH) >> self._shift
+        return (bits >> np.uint64(3)).view(np.int64), bits.astype(np.uint8) & np.uint8(7)
 
 
 def _distinct(pairs: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -173,15 +207,3 @@ def _guide(cumulative: NDArray[np.int64]) -> tuple[NDArray[np.int32], np.int64]:
     begins = np.arange(0, int(cumulative[-1]), 1 << shift)
     items = np.searchsorted(cumulative, begins, side="right") - 1
     return items.astype(np.int32), np.int64(shift)
-
-
-def _bitmap(pairs: NDArray[np.int64]) -> tuple[NDArray[np.uint8], np.uint64]:
-    """Return a bitmap with the bit of every hashed pair set, and the shift of the hash."""
-    n_bits = max(10, int(len(pairs) * _BITS_A_PAIR).bit_length())
-    shift = np.uint64(64 - n_bits)
-    bitmap = np.zeros(1 << (n_bits - 3), dtype=np.uint8)
-    for begin in range(0, len(pairs), _BITMAP_CHUNK):
-        hashed = (pairs[begin : begin + _BITMAP_CHUNK].view(np.uint64) * _HASH) >> shift
-        bit = np.uint8(1) << (hashed.astype(np.uint8) & np.uint8(7))
-        np.bitwise_or.at(bitmap, (hashed >> np.uint64(3)).view(np.int64), bit)
-    return bitmap, shift

@@ -15,29 +15,27 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-import torch
 from safetensors.torch import load_file, save_file
 from scipy.stats import binomtest
 
 import counterplay
 from counterplay.data.files import check_free
-from counterplay.data.histories import Histories
 from counterplay.data.store import load_split
 from counterplay.errors import DataError
 from counterplay.evaluation.ranks import ranks_of_first, sampled_candidates
+from counterplay.evaluation.scoring import ModelScores
 from counterplay.experiments.config import RunConfig
 from counterplay.learning.erm import erm
 from counterplay.learning.game import acl
 from counterplay.learning.propensity import ps
 from counterplay.models.link import Link
 from counterplay.models.registry import build
-from counterplay.models.scorer import History, Scorer
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
@@ -46,6 +44,7 @@ if TYPE_CHECKING:
     from counterplay.learning.config import Game, Weighted
     from counterplay.learning.fitting import Callback
     from counterplay.learning.records import Fit
+    from counterplay.models.scorer import Scorer
 
 _VERSIONS = ("numpy", "polars", "pyarrow", "torch")
 
@@ -162,17 +161,10 @@ def _judge(
         return None
     rng = streams.numpy("validation")
     items = sampled_candidates(split.train, targets, config.validation.n_negatives, rng)
-    users, candidates = torch.from_numpy(np.array(targets.user)), torch.from_numpy(items)
-    histories = Histories(split.train)
 
     def judge(model: Scorer) -> NDArray[np.bool_]:
-        device = next((value.device for value in model.parameters()), users.device)
-        history = None
-        if model.history_length:
-            windows = torch.from_numpy(histories.last(targets.user, model.history_length))
-            history = History.of(windows.to(device))
-        scores = model(users.to(device), candidates.to(device), history)
-        return ranks_of_first(scores.float().cpu().numpy()) <= config.validation.k
+        scores = ModelScores(model, split.train).of(targets.user, items)
+        return ranks_of_first(scores) <= config.validation.k
 
     return judge
 
@@ -217,8 +209,7 @@ def _hits(
     judge: Callable[[Scorer], NDArray[np.bool_]], candidate: Scorer, config: RunConfig
 ) -> dict[str, Any]:
     """Return Hit@k on the validation rows with its Wilson interval."""
-    with torch.no_grad():
-        hits = judge(candidate)
+    hits = judge(candidate)
     interval = binomtest(int(hits.sum()), len(hits)).proportion_ci(0.95, method="wilson")
     return {
         "metric": "hit",

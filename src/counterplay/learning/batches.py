@@ -116,15 +116,23 @@ class Batches:
             yield from self._windowed(streams, epoch)
 
     def _plain(self, streams: Streams, epoch: int) -> Iterator[Batch]:
-        order = streams.numpy("order", epoch).permutation(len(self.log))
-        negatives_rng = streams.numpy("negatives", epoch)
-        chunk_size = max(1, _CHUNK // self.batch_size) * self.batch_size
-        for begin in range(0, len(order), chunk_size):
-            chunk = order[begin : begin + chunk_size]
-            items = self._with_negatives(chunk, negatives_rng)
-            for first in range(0, len(chunk), self.batch_size):
-                part = slice(first, first + self.batch_size)
-                yield self._batch(chunk[part], items[part], None)
+        order_rng, negatives_rng = streams.numpy("order", epoch), streams.numpy("negatives", epoch)
+        for rows in self._chunks(order_rng):
+            items = self._with_negatives(rows, negatives_rng)
+            place = order_rng.permutation(len(rows))
+            for first in range(0, len(rows), self.batch_size):
+                part = np.sort(place[first : first + self.batch_size])  # near rows are faster
+                yield self._batch(rows.take(part), items.take(part, axis=0), None)
+
+    def _chunks(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+        """Yield all rows in random chunks, ascending in each: negatives are faster in order."""
+        size = max(1, _CHUNK // self.batch_size) * self.batch_size
+        if len(self.log) <= size:
+            yield np.arange(len(self.log))
+            return
+        order = rng.permutation(len(self.log))
+        for begin in range(0, len(order), size):
+            yield np.sort(order[begin : begin + size])
 
     def _windowed(self, streams: Streams, epoch: int) -> Iterator[Batch]:
         assert self._windows is not None
@@ -149,9 +157,7 @@ class Batches:
         items = np.empty((len(rows), 1 + self.n_negatives), dtype=np.int32)
         items[:, 0] = self.log.item[rows]
         if self._sampler is not None:
-            by_user = np.argsort(rows)  # rows stand by user: the sampler is faster in order
-            drawn = self._sampler.draw(self.log.user[rows[by_user]], self.n_negatives, rng)
-            items[by_user, 1:] = drawn
+            items[:, 1:] = self._sampler.draw(self.log.user[rows], self.n_negatives, rng)
         return items
 
     def _batch(

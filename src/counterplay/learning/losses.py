@@ -17,23 +17,24 @@ if TYPE_CHECKING:
 LossName = Literal["logistic", "hinge", "exponential", "squared"]
 
 
-def _margin(y: Tensor, f: Tensor) -> Tensor:
-    return (2 * y - 1) * f
+def _against(y: Tensor, f: Tensor) -> Tensor:
+    """Return the negative margin, `∓f`."""
+    return (1 - 2 * y) * f
 
 
 def logistic(y: Tensor, f: Tensor) -> Tensor:
     """Return `log(1 + e^(−m))` for the margin `m = ±f`."""
-    return F.softplus(-_margin(y, f))
+    return F.binary_cross_entropy_with_logits(f, y.to(f.dtype), reduction="none")
 
 
 def hinge(y: Tensor, f: Tensor) -> Tensor:
     """Return `max(0, 1 − m)`."""
-    return F.relu(1 - _margin(y, f))
+    return F.relu(1 + _against(y, f))
 
 
 def exponential(y: Tensor, f: Tensor) -> Tensor:
     """Return `e^(−m)`."""
-    return torch.exp(-_margin(y, f))
+    return torch.exp(_against(y, f))
 
 
 def squared(y: Tensor, f: Tensor) -> Tensor:
@@ -51,4 +52,5 @@ LOSSES: dict[LossName, Callable[[Tensor, Tensor], Tensor]] = {
 
 def weighted_mean(losses: Tensor, weights: Tensor, *, normalise: bool) -> Tensor:
     """Return `mean[w · δ]`; normalised, the weights of the batch have the mean 1."""
-    return (losses * (weights / weights.mean() if normalise else weights)).mean()
+    weighted = losses * weights
+    return weighted.sum() / weights.sum() if normalise else weighted.mean()

@@ -55,10 +55,12 @@ class Optimizer:
         held = [value for module in modules for value in module.parameters()]
         unheld = [value for module in free for value in module.parameters()]
         self.parameters = [*held, *unheld]
-        groups = [
-            {"params": [value for value in held if id(value) not in lazy], "weight_decay": l2},
-            {"params": unheld, "weight_decay": 0.0},
-        ]
+        dense = [value for value in held if id(value) not in lazy]
+        groups = (
+            [{"params": dense, "weight_decay": l2}, {"params": unheld, "weight_decay": 0.0}]
+            if l2
+            else [{"params": [*dense, *unheld]}]  # fewer groups are faster
+        )
         filled = [group for group in groups if group["params"]]
         self.parts: list[torch.optim.Optimizer] = []
         if filled:
@@ -68,8 +70,8 @@ class Optimizer:
 
     def step(self, loss: Tensor) -> None:
         """Move one step down the gradient of `loss`."""
-        for part in self.parts:
-            part.zero_grad(set_to_none=True)
+        for value in self.parameters:
+            value.grad = None
         loss.backward()
         for table in self.lazy_tables if self.l2 else ():
             if table.grad is not None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import torch
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from counterplay.models.link import Link
@@ -68,45 +74,55 @@ class Fit:
     stopped: str
 
 
-@dataclass(slots=True)
 class Meter:
-    """Running sums over the batches of an epoch."""
+    """Sums over the batches of an epoch; they are read when the epoch is over."""
 
-    n: int = 0
-    _sums: dict[str, float] = field(default_factory=dict)
-    _low: float = float("inf")
-    _high: float = float("-inf")
+    def __init__(self) -> None:
+        self.n = 0
+        self._sizes: list[int] = []
+        self._values: dict[str, list[Tensor]] = {}
 
     def add(self, n: int, **values: Tensor) -> None:
         """Add means over `n` rows."""
         self.n += n
-        for name, value in values.items():
-            self._sums[name] = self._sums.get(name, 0.0) + n * float(value.detach())
+        self._sizes.append(n)
+        self._keep(values)
 
     def add_weights(self, weights: Tensor) -> None:
-        """Add the weights of a batch; call it before `add`."""
-        weights = weights.detach()
-        propensities = 1 / weights
-        n = weights.shape[0]
-        for name, value in (
-            ("propensity", propensities.mean()),
-            ("weight", weights.mean()),
-            ("square", weights.square().mean()),
-        ):
-            self._sums[name] = self._sums.get(name, 0.0) + n * float(value)
-        self._low = min(self._low, float(propensities.min()))
-        self._high = max(self._high, float(propensities.max()))
+        """Add the weights of the batch that `add` is called for."""
+        flat = weights.detach().reshape(-1)
+        low, high = flat.aminmax()
+        self._keep(
+            {
+                "propensity": flat.reciprocal().mean(),
+                "weight": flat.mean(),
+                "square": flat.dot(flat) / len(flat),
+                "lowest": low,
+                "highest": high,
+            }
+        )
 
     def mean(self, name: str) -> float | None:
         """Return the mean of what was added as `name`."""
-        return self._sums[name] / self.n if name in self._sums else None
+        values = self._read(name)
+        return None if values is None else float(values @ np.array(self._sizes)) / self.n
 
     def propensity(self) -> tuple[float, float, float] | None:
         """Return the lowest, mean and highest propensity."""
-        mean = self.mean("propensity")
-        return None if mean is None else (self._low, mean, self._high)
+        mean, low, high = self.mean("propensity"), self._read("lowest"), self._read("highest")
+        if mean is None or low is None or high is None:
+            return None
+        return 1 / float(high.max()), mean, 1 / float(low.min())
 
     def ess(self) -> float | None:
         """Return `(Σw)² / (n Σw²)`, the effective sample size as a share."""
         weight, square = self.mean("weight"), self.mean("square")
         return None if weight is None or square is None else weight**2 / square
+
+    def _keep(self, values: Mapping[str, Tensor]) -> None:
+        for name, value in values.items():
+            self._values.setdefault(name, []).append(value.detach())
+
+    def _read(self, name: str) -> NDArray[np.float64] | None:
+        kept = self._values.get(name)
+        return None if kept is None else torch.stack(kept).double().cpu().numpy()

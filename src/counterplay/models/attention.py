@@ -69,12 +69,14 @@ class Attention(Scorer):
         length = items.shape[1]
         real = items < self.n_items
         hidden = rows(torch.cat([self.item.table(), self.start]), items) + self.place[-length:]
-        hidden = F.dropout(hidden, self.dropout, self.training)
+        hidden = dropped(hidden, self.dropout if self.training else 0)
         causal = torch.ones(length, length, dtype=torch.bool, device=items.device).tril()
         itself = torch.eye(length, dtype=torch.bool, device=items.device)
         allowed = (causal & real[:, None, :]) | itself  # [N, L, L]
+        mask = torch.zeros(allowed.shape, dtype=hidden.dtype, device=items.device)
+        mask.masked_fill_(~allowed, -torch.inf)
         for block in self.blocks:
-            hidden = block(hidden, allowed[:, None])
+            hidden = block(hidden, mask[:, None])
         normed: Tensor = self.norm(hidden)
         return normed
 
@@ -92,7 +94,9 @@ class Attention(Scorer):
                 "an attention model scores by what came before; found no histories; give them, or "
                 "choose another model"
             )
-        return self.states(history.items)[history.window, history.place]
+        states = self.states(history.items)
+        place = history.window * states.shape[1] + history.place
+        return rows(states.flatten(0, 1), place)
 
     def _biases(self, items: Tensor) -> Tensor:
         known = rows(self.bias, items.clamp(min=0)).squeeze(-1)
@@ -110,17 +114,33 @@ class _Block(nn.Module):
         self.first_norm, self.second_norm = nn.LayerNorm(dim), nn.LayerNorm(dim)
         self.attend = linear(dim, 3 * dim, generator, gain=1)
         self.merge = linear(dim, dim, generator, gain=1)
-        self.widen = linear(dim, 4 * dim, generator)
-        self.narrow = linear(4 * dim, dim, generator, gain=1)
+        self.inner = linear(dim, dim, generator)
+        self.outer = linear(dim, dim, generator, gain=1)
 
-    def forward(self, hidden: Tensor, allowed: Tensor) -> Tensor:
-        """Return the next states `[N, L, dim]`; `allowed` is `[N, 1, L, L]`."""
+    def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """Return the next states `[N, L, dim]`; `mask`, added to the logits, is `[N, 1, L, L]`."""
         n, length, dim = hidden.shape
         parts = self.attend(self.first_norm(hidden)).view(n, length, 3, self.heads, -1)
         query, key, value = parts.permute(2, 0, 3, 1, 4)  # each [N, heads, L, dim / heads]
-        drop = self.dropout if self.training else 0.0
-        seen = F.scaled_dot_product_attention(query, key, value, allowed, dropout_p=drop)
+        seen = F.scaled_dot_product_attention(query, key, value, mask)
         merged = self.merge(seen.transpose(1, 2).reshape(n, length, dim))
-        hidden = hidden + F.dropout(merged, self.dropout, self.training)
-        wide = F.gelu(self.widen(self.second_norm(hidden)))
-        return hidden + F.dropout(self.narrow(wide), self.dropout, self.training)
+        hidden = hidden + self._dropped(merged)
+        between = F.relu(self.inner(self.second_norm(hidden)))
+        return hidden + self._dropped(self.outer(between))
+
+    def _dropped(self, values: Tensor) -> Tensor:
+        return dropped(values, self.dropout) if self.training else values
+
+
+def dropped(values: Tensor, share: float) -> Tensor:
+    """Drop a share of the values, to the nearest 1 / 65,536, and scale up the others.
+
+    Four decisions are taken from each random number: on CPU several times faster than torch's.
+    """
+    if share == 0:
+        return values
+    n_dropped = round(share * 2**16)
+    draws = torch.empty(-(-values.numel() // 4), dtype=torch.int64, device=values.device)
+    decisions = draws.random_(-(2**63), None).view(torch.int16)[: values.numel()]
+    kept = (decisions >= n_dropped - 2**15).view(values.shape)
+    return values * kept.to(values.dtype).mul_(2**16 / (2**16 - n_dropped))

@@ -52,9 +52,9 @@ class Link(nn.Module):
 
     def logit(self, scores: Tensor, outcomes: Tensor) -> Tensor:
         """Return z, clamped so that the propensity is not below the floor."""
-        z = self.intercept + self._slope() * scores
+        z = torch.addcmul(self.intercept, self._slope(), scores)
         if self.outcome is not None:
-            z = z + self.outcome * outcomes
+            z = torch.addcmul(z, self.outcome, outcomes)
         return z.clamp(min=math.log(self.floor / (1 - self.floor)))
 
     def forward(self, scores: Tensor, outcomes: Tensor) -> Tensor:
