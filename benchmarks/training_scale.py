@@ -1,4 +1,8 @@
-"""Train GMF on a generated log of 20 million rows and 1 million users, in bounded memory."""
+"""Train GMF on a generated log of 20 million rows and 1 million users, in bounded memory.
+
+MovieLens-1M is trained in batches of 8,192 rows; the long log once in the same and once in
+batches of 32,768, of which an epoch still has five times as many as MovieLens has.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from counterplay import Split, Streams, read, save
 
 N_ROWS, N_USERS, N_ITEMS = 20_000_000, 1_000_000, 100_000
 JOB: dict[str, Any] = {"candidate": "gmf", "method": "erm", "epochs": 2, "batch_size": 8192}
+BATCHES = 8192, 32768
 GOAL_BYTES = 6 * 2**30
 
 
@@ -27,23 +32,27 @@ def run() -> dict[str, Any]:
         item = (N_ITEMS * rng.random(N_ROWS) ** 3).astype(np.int32)
         log = read(pl.DataFrame({"user": user, "item": item}))
         save(Split(log, np.zeros(len(log), dtype=np.int8), "nothing held out"), large)
-    found = {"movielens-1m": in_a_process(small, **JOB | {"epochs": 8})}
-    found["20 million rows"] = in_a_process(large, **JOB)
-    a_row = {name: each["seconds"] / each["rows"] * 1e9 for name, each in found.items()}
-    ratio = a_row["20 million rows"] / a_row["movielens-1m"]
-    peak = found["20 million rows"]["peak"]
+    short = in_a_process(small, **JOB | {"epochs": 8})
+    found = {size: in_a_process(large, **JOB | {"batch_size": size}) for size in BATCHES}
+    there = short["seconds"] / short["rows"] * 1e9
+    here = {size: each["seconds"] / each["rows"] * 1e9 for size, each in found.items()}
+    peak = max(each["peak"] for each in found.values())
     return {
         "log": {"rows": N_ROWS, "users": N_USERS, "items": N_ITEMS},
-        "measured": found,
+        "measured": {"movielens-1m": short, **{f"batch {size}": found[size] for size in BATCHES}},
         "rows": [
-            {
-                "what": "GMF, ERM, time a row at 20 million rows and 1 million users",
-                "ours": f"{a_row['20 million rows']:.0f} ns",
-                "yardstick": f"{a_row['movielens-1m']:.0f} ns on MovieLens-1M",
-                "ratio": f"{ratio:.2f}",
-                "goal": "at most 2",
-                "met": ratio <= 2,
-            },
+            *(
+                {
+                    "what": f"GMF, ERM, time a row, 20 million rows and 1 million users, "
+                    f"batches of {size:,}",
+                    "ours": f"{here[size]:.0f} ns",
+                    "yardstick": f"{there:.0f} ns on MovieLens-1M, batches of 8,192",
+                    "ratio": f"{here[size] / there:.2f}",
+                    "goal": "at most 2",
+                    "met": here[size] <= 2 * there,
+                }
+                for size in BATCHES
+            ),
             {
                 "what": "its peak memory",
                 "ours": f"{peak / 2**30:.2f} GiB",

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from counterplay.learning.optimizers import Optimizer, OptimizerName
+from counterplay.learning.optimizers import LazyAdam, Optimizer, OptimizerName, touched
 from counterplay.models.factorization import GMF
 from counterplay.models.link import Link
 
@@ -38,3 +38,31 @@ def test_the_rate_can_be_changed() -> None:
     optimizer.step(model(torch.tensor([1]), torch.tensor([[0]])).sum())
     assert torch.equal(before, model.item.own)
     assert optimizer.gradient_norm() > 0
+
+
+def test_lazy_adam_is_sparse_adam() -> None:
+    """The same rule as torch's, to rounding."""
+    torch.manual_seed(0)
+    start = torch.randn(6, 3, dtype=torch.float64)
+    ours, theirs = (start.clone().requires_grad_() for _ in range(2))
+    lazy = LazyAdam([ours], rate=0.1)
+    sparse = torch.optim.SparseAdam([theirs], lr=0.1)
+    for step in range(5):
+        rows = torch.tensor([[step % 3, 4]])
+        gradient = torch.sparse_coo_tensor(
+            rows, torch.randn(2, 3, dtype=torch.float64), (6, 3), check_invariants=True
+        )
+        ours.grad, theirs.grad = gradient, gradient.clone()
+        lazy.step()
+        sparse.step()
+    assert torch.allclose(ours, theirs, atol=1e-12)
+    assert torch.equal(ours[5], start[5])
+
+
+def test_rows_that_a_gradient_names_twice_are_added_up() -> None:
+    twice = torch.sparse_coo_tensor(
+        torch.tensor([[2, 0, 2]]), torch.ones(3, 1), (3, 1), check_invariants=True
+    )
+    rows, values = touched(twice)
+    assert rows.tolist() == [0, 2]
+    assert values.tolist() == [[1.0], [2.0]]

@@ -83,7 +83,7 @@ def acl(
             with precision(config):
                 # g's scores are the same before and after f's step: one forward serves both.
                 g_all = exposure(batch.users, batch.items, batch.history)  # [B, 1 + n_negatives]
-                g = g_all[:, : batch.scored.shape[1]]
+                g = g_all if batch.ratings is None else g_all[:, :1]  # of what f scores
                 if not alone:
                     weights = link.weights(g.detach(), y_link)
                     f_loss = weighted_mean(delta(y, candidate(*query)), weights, normalise=stable)
@@ -95,12 +95,10 @@ def acl(
                 weights = link.weights(g, y_link)
                 worst = weighted_mean(f_losses, weights, normalise=stable)
                 held = regularizer(batch, g_all, link)
-                objective = (0.0 if alone else worst) - config.alpha * held
-            g_optimizer.step(-objective)
+                objective = worst - config.alpha * held
+            g_optimizer.step(config.alpha * held if alone else -objective)
             meter.add_weights(weights)
-            meter.add(
-                len(batch.users), worst=worst, held=held, objective=worst - config.alpha * held
-            )
+            meter.add(len(batch.users), worst=worst, held=held, objective=objective)
         return Epoch(
             number,
             candidate_loss=meter.mean("worst"),

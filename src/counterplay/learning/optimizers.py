@@ -66,7 +66,7 @@ class Optimizer:
         if filled:
             self.parts.append(torch.optim.Adam(filled, lr=rate, fused=True))
         if self.lazy_tables:
-            self.parts.append(torch.optim.SparseAdam(self.lazy_tables, lr=rate))
+            self.parts.append(LazyAdam(self.lazy_tables, rate=rate))
 
     def step(self, loss: Tensor) -> None:
         """Move one step down the gradient of `loss`."""
@@ -95,3 +95,58 @@ class Optimizer:
             for each in gradients
         ]
         return float(torch.stack(squares).sum().sqrt()) if squares else 0.0
+
+
+class LazyAdam(torch.optim.Optimizer):
+    """Adam for tables with sparse gradients: only rows that a batch touches move.
+
+    The rule is that of `torch.optim.SparseAdam`; on CPU it is several times faster, because it
+    works on the touched rows as one small dense block.
+
+    Args:
+        tables: What to optimise, matrices.
+        rate: Learning rate.
+    """
+
+    decay, square_decay, epsilon = 0.9, 0.999, 1e-8
+
+    def __init__(self, tables: Sequence[Tensor], *, rate: float) -> None:
+        super().__init__(tables, {"lr": rate})
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]
+        """Move the touched rows."""
+        for group in self.param_groups:
+            for table in group["params"]:
+                if table.grad is not None:
+                    self._move(table, *touched(table.grad), group["lr"])
+
+    def _move(self, table: Tensor, rows: Tensor, values: Tensor, rate: float) -> None:
+        state = self.state[table]
+        if not state:
+            state["step"] = torch.zeros(())
+            state["moments"] = table.new_zeros(len(table), 2 * table.shape[1])  # side by side
+        state["step"] += 1
+        step = int(state["step"])
+        moments = state["moments"].index_select(0, rows)
+        mean, square = moments.chunk(2, dim=1)
+        mean.lerp_(values, 1 - self.decay)
+        square.mul_(self.square_decay).addcmul_(values, values, value=1 - self.square_decay)
+        state["moments"].index_copy_(0, rows, moments)
+        scale = rate * (1 - self.square_decay**step) ** 0.5 / (1 - self.decay**step)
+        moved = table.index_select(0, rows).addcdiv_(
+            mean, square.sqrt().add_(self.epsilon), value=-scale
+        )
+        table.index_copy_(0, rows, moved)
+
+
+def touched(gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rows of a sparse gradient, each once, and their values.
+
+    Where a table was looked up once, they are so already, and there is nothing to add up.
+    """
+    rows = gradient._indices()[0]
+    if bool((rows[1:] > rows[:-1]).all()):
+        return rows, gradient._values()
+    gradient = gradient.coalesce()
+    return gradient.indices()[0], gradient.values()

@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
     from torch import Tensor
 
     from counterplay.models.link import Link
@@ -74,55 +70,60 @@ class Fit:
     stopped: str
 
 
+_MANY = 1 << 20  # weights that are looked at together
+
+
 class Meter:
     """Sums over the batches of an epoch; they are read when the epoch is over."""
 
     def __init__(self) -> None:
-        self.n = 0
-        self._sizes: list[int] = []
-        self._values: dict[str, list[Tensor]] = {}
+        self._sums: dict[str, float] = {}
+        self._rows: dict[str, int] = {}
+        self._means: list[tuple[int, dict[str, Tensor]]] = []
+        self._weights: list[Tensor] = []
+        self._low, self._high = float("inf"), float("-inf")
 
-    def add(self, n: int, **values: Tensor) -> None:
+    def add(self, n: int, **means: Tensor) -> None:
         """Add means over `n` rows."""
-        self.n += n
-        self._sizes.append(n)
-        self._keep(values)
+        self._means.append((n, {name: value.detach() for name, value in means.items()}))
 
     def add_weights(self, weights: Tensor) -> None:
-        """Add the weights of the batch that `add` is called for."""
-        flat = weights.detach().reshape(-1)
-        low, high = flat.aminmax()
-        self._keep(
-            {
-                "propensity": flat.reciprocal().mean(),
-                "weight": flat.mean(),
-                "square": flat.dot(flat) / len(flat),
-                "lowest": low,
-                "highest": high,
-            }
-        )
+        """Add the weights of a batch."""
+        self._weights.append(weights.detach().reshape(-1))
+        if sum(map(len, self._weights)) >= _MANY:
+            self._reduce()
+
+    def _reduce(self) -> None:
+        """Take up what waits: a few large steps are faster than many small ones."""
+        for n, means in self._means:
+            for name, value in means.items():
+                self._sum(name, n * float(value), n)
+        self._means.clear()
+        if self._weights:
+            weights = torch.cat(self._weights)
+            low, high = weights.aminmax()
+            self._low, self._high = min(self._low, float(low)), max(self._high, float(high))
+            n = len(weights)
+            self._sum("propensity", n * float(weights.reciprocal().mean()), n)
+            self._sum("weight", n * float(weights.mean()), n)
+            self._sum("square", float(weights.dot(weights)), n)
+            self._weights.clear()
+
+    def _sum(self, name: str, value: float, n: int) -> None:
+        self._sums[name] = self._sums.get(name, 0.0) + value
+        self._rows[name] = self._rows.get(name, 0) + n
 
     def mean(self, name: str) -> float | None:
         """Return the mean of what was added as `name`."""
-        values = self._read(name)
-        return None if values is None else float(values @ np.array(self._sizes)) / self.n
+        self._reduce()
+        return self._sums[name] / self._rows[name] if name in self._sums else None
 
     def propensity(self) -> tuple[float, float, float] | None:
         """Return the lowest, mean and highest propensity."""
-        mean, low, high = self.mean("propensity"), self._read("lowest"), self._read("highest")
-        if mean is None or low is None or high is None:
-            return None
-        return 1 / float(high.max()), mean, 1 / float(low.min())
+        mean = self.mean("propensity")
+        return None if mean is None else (1 / self._high, mean, 1 / self._low)
 
     def ess(self) -> float | None:
         """Return `(Σw)² / (n Σw²)`, the effective sample size as a share."""
         weight, square = self.mean("weight"), self.mean("square")
         return None if weight is None or square is None else weight**2 / square
-
-    def _keep(self, values: Mapping[str, Tensor]) -> None:
-        for name, value in values.items():
-            self._values.setdefault(name, []).append(value.detach())
-
-    def _read(self, name: str) -> NDArray[np.float64] | None:
-        kept = self._values.get(name)
-        return None if kept is None else torch.stack(kept).double().cpu().numpy()
