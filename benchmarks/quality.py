@@ -50,7 +50,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     },
 }
 GAMES = [name for name in SETTINGS if "game" in name]
-TRAINING: dict[str, Any] = {"epochs": 60, "patience": 10, "n_negatives": 4, "seed": 0}
+TRAINING: dict[str, Any] = {"epochs": 40, "patience": 10, "n_negatives": 4, "seed": 0}
 
 
 def run() -> dict[str, Any]:

@@ -26,6 +26,8 @@ NAMES = (
     "training",
     "training_scale",
     "quality",
+    "ranking",
+    "uncertainty",
 )
 
 

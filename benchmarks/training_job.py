@@ -38,7 +38,7 @@ def peak_bytes() -> int:
 
 
 def run(
-    data: str, candidate: ModelName, method: str, epochs: int, batch_size: int
+    data: str, candidate: ModelName, method: str, epochs: int, batch_size: int, l2: float = 0.0
 ) -> dict[str, float]:
     """Train on the training rows, without features or ratings, and without validation."""
     split = load_split(data)
@@ -46,7 +46,7 @@ def run(
     stream = Streams(0).torch
     model = build(candidate, log, generator=stream("candidate"))
     ends: list[float] = []
-    shared: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size}
+    shared: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "l2": l2}
     seen: dict[str, Any] = {"callbacks": [lambda _: ends.append(time.perf_counter())]}
     if method == "erm":
         erm(model, log, Training(**shared), **seen)

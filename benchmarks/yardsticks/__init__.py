@@ -28,6 +28,7 @@ REQUIREMENTS = {
     "lenskit": ["torch==2.13.0", "lenskit==2025.8.1"],
     "implicit": ["implicit==0.7.3"],
     "rectools": ["torch==2.13.0", "rectools[torch]==0.19.0"],
+    "obp": ["torch==2.13.0", "scikit-learn", "pandas", "--no-deps obp==0.4.1"],  # else too old
 }
 
 
@@ -40,7 +41,7 @@ def python_of(name: str) -> Path:
         venv.create(folder, with_pip=True, clear=True)
         install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         for requirement in REQUIREMENTS[name]:
-            subprocess.run([*install, requirement], check=True)
+            subprocess.run([*install, *requirement.split()], check=True)
         done.touch()
     return python
 

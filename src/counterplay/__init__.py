@@ -28,6 +28,56 @@ if TYPE_CHECKING:
     from counterplay.errors import DataError as DataError
     from counterplay.errors import DivergedError as DivergedError
     from counterplay.errors import NotFittedError as NotFittedError
+    from counterplay.evaluation.certificate import certificate as certificate
+    from counterplay.evaluation.certificate import certificates as certificates
+    from counterplay.evaluation.comparison import compare as compare
+    from counterplay.evaluation.comparison import paired_difference as paired_difference
+    from counterplay.evaluation.doubly_robust import doubly_robust as doubly_robust
+    from counterplay.evaluation.estimators import Estimate as Estimate
+    from counterplay.evaluation.estimators import estimates as estimates
+    from counterplay.evaluation.estimators import popularity_propensities as popularity_propensities
+    from counterplay.evaluation.estimators import weights_of as weights_of
+    from counterplay.evaluation.intervals import bootstrap as bootstrap
+    from counterplay.evaluation.intervals import interval as interval
+    from counterplay.evaluation.metrics import coverage as coverage
+    from counterplay.evaluation.metrics import gini as gini
+    from counterplay.evaluation.metrics import mean_popularity as mean_popularity
+    from counterplay.evaluation.metrics import ranking_metrics as ranking_metrics
+    from counterplay.evaluation.metrics import rating_errors as rating_errors
+    from counterplay.evaluation.policies import policy_values as policy_values
+    from counterplay.evaluation.ranks import full_ranks as full_ranks
+    from counterplay.evaluation.ranks import sampled_candidates as sampled_candidates
+    from counterplay.evaluation.ranks import sampled_ranks as sampled_ranks
+    from counterplay.evaluation.recommendations import top_k as top_k
+    from counterplay.evaluation.recommendations import write_top_k as write_top_k
+    from counterplay.evaluation.scoring import ModelScores as ModelScores
+    from counterplay.evaluation.scoring import Scores as Scores
+    from counterplay.evaluation.scoring import TableScores as TableScores
+    from counterplay.evaluation.sensitivity import band as band
+    from counterplay.evaluation.sensitivity import bands as bands
+    from counterplay.evaluation.sensitivity import smallest_flip as smallest_flip
+    from counterplay.evaluation.tables import read_scores as read_scores
+    from counterplay.experiments.config import RunConfig as RunConfig
+    from counterplay.experiments.evaluation import compare_runs as compare_runs
+    from counterplay.experiments.evaluation import evaluate_run as evaluate_run
+    from counterplay.experiments.evaluation import evaluate_scores as evaluate_scores
+    from counterplay.experiments.run import load_run as load_run
+    from counterplay.experiments.run import read_record as read_record
+    from counterplay.experiments.run import train_run as train_run
+    from counterplay.experiments.stage import Evaluation as Evaluation
+    from counterplay.learning.config import Game as Game
+    from counterplay.learning.config import Training as Training
+    from counterplay.learning.config import Weighted as Weighted
+    from counterplay.learning.erm import erm as erm
+    from counterplay.learning.game import acl as acl
+    from counterplay.learning.opponent import opponent as opponent
+    from counterplay.learning.propensity import ps as ps
+    from counterplay.learning.records import Epoch as Epoch
+    from counterplay.learning.records import Fit as Fit
+    from counterplay.models.link import Link as Link
+    from counterplay.models.registry import build as build
+    from counterplay.models.scorer import History as History
+    from counterplay.models.scorer import Scorer as Scorer
     from counterplay.seeding import Streams as Streams
 
 
@@ -59,6 +109,42 @@ _HOMES = {
         "DivergedError",
         "NotFittedError",
     ),
+    "counterplay.evaluation.certificate": ("certificate", "certificates"),
+    "counterplay.evaluation.comparison": ("compare", "paired_difference"),
+    "counterplay.evaluation.doubly_robust": ("doubly_robust",),
+    "counterplay.evaluation.estimators": (
+        "Estimate",
+        "estimates",
+        "popularity_propensities",
+        "weights_of",
+    ),
+    "counterplay.evaluation.intervals": ("bootstrap", "interval"),
+    "counterplay.evaluation.metrics": (
+        "coverage",
+        "gini",
+        "mean_popularity",
+        "ranking_metrics",
+        "rating_errors",
+    ),
+    "counterplay.evaluation.policies": ("policy_values",),
+    "counterplay.evaluation.ranks": ("full_ranks", "sampled_candidates", "sampled_ranks"),
+    "counterplay.evaluation.recommendations": ("top_k", "write_top_k"),
+    "counterplay.evaluation.scoring": ("ModelScores", "Scores", "TableScores"),
+    "counterplay.evaluation.sensitivity": ("band", "bands", "smallest_flip"),
+    "counterplay.evaluation.tables": ("read_scores",),
+    "counterplay.experiments.config": ("RunConfig",),
+    "counterplay.experiments.evaluation": ("compare_runs", "evaluate_run", "evaluate_scores"),
+    "counterplay.experiments.run": ("load_run", "read_record", "train_run"),
+    "counterplay.experiments.stage": ("Evaluation",),
+    "counterplay.learning.config": ("Game", "Training", "Weighted"),
+    "counterplay.learning.erm": ("erm",),
+    "counterplay.learning.game": ("acl",),
+    "counterplay.learning.opponent": ("opponent",),
+    "counterplay.learning.propensity": ("ps",),
+    "counterplay.learning.records": ("Epoch", "Fit"),
+    "counterplay.models.link": ("Link",),
+    "counterplay.models.registry": ("build",),
+    "counterplay.models.scorer": ("History", "Scorer"),
     "counterplay.seeding": ("Streams",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

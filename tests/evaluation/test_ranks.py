@@ -2,12 +2,31 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 import counterplay as cp
-from counterplay.evaluation.ranks import ranks_of_first, sampled_candidates
+from counterplay.evaluation.ranks import (
+    full_ranks,
+    ranks_of_first,
+    sampled_candidates,
+    sampled_ranks,
+)
+from counterplay.evaluation.scoring import ModelScores
+from counterplay.models.registry import ModelName, build
+
+from .conftest import (
+    MODELS_TO_WRITE_OVER,
+    Case,
+    MatrixScores,
+    Pairs,
+    cases,
+    items_of,
+    log_of,
+    memory_for,
+)
 
 ROWS = st.integers(1, 6).flatmap(
     lambda k: st.lists(st.lists(st.integers(0, 3), min_size=k, max_size=k), min_size=1, max_size=5)
@@ -60,3 +79,128 @@ def test_too_few_unseen_items_are_an_error() -> None:
     split = small_split(0)
     with pytest.raises(cp.DataError, match="must have 30 unseen items"):
         sampled_candidates(split.train, split.test, 30, np.random.default_rng(0))
+
+
+def plain_rank(scores: list[float], target: int, seen: set[int]) -> float:
+    """Return the mean place of the target over all orders of what ties with it."""
+    candidates = [item for item in range(len(scores)) if item == target or item not in seen]
+    above = sum(scores[item] > scores[target] for item in candidates)
+    beside = sum(scores[item] == scores[target] for item in candidates)
+    return sum(above + place for place in range(1, beside + 1)) / beside
+
+
+@given(cases(), st.integers(1, 6))
+def test_full_ranks_equal_their_plain_twin_whatever_the_memory(case: Case, at_a_time: int) -> None:
+    seen, targets = case.log(case.seen), case.log(case.targets)
+    memory = memory_for(at_a_time, case.n_items)
+    found = full_ranks(MatrixScores(case.matrix), targets, seen, memory=memory)
+    expected = [
+        plain_rank(case.matrix[user], item, items_of(seen, user))
+        for user, item in zip(targets.user.tolist(), targets.item.tolist(), strict=True)
+    ]
+    assert found.tolist() == expected
+
+
+@given(cases(), st.integers(0, 99))
+def test_full_ranks_follow_items_that_are_renamed(case: Case, seed: int) -> None:
+    new = np.random.default_rng(seed).permutation(case.n_items)
+    matrix = np.array(case.matrix)[:, np.argsort(new)]
+
+    def ranks(scores: MatrixScores, seen: Pairs, targets: Pairs) -> list[float]:
+        found: list[float] = full_ranks(scores, case.log(targets), case.log(seen)).tolist()
+        return found
+
+    seen, targets = (
+        [(user, int(new[item])) for user, item in pairs] for pairs in (case.seen, case.targets)
+    )
+    before = ranks(MatrixScores(case.matrix), case.seen, case.targets)
+    assert ranks(MatrixScores(matrix), seen, targets) == before
+
+
+@pytest.mark.parametrize("n_items", [2047, 2999, 4096])
+def test_full_ranks_among_many_items_equal_their_plain_twin(n_items: int) -> None:
+    """More scores than are counted in one go, and users with one target or with many."""
+    rng = np.random.default_rng(n_items)
+    matrix = rng.integers(0, 50, (60, n_items)).astype(float)
+    user, item = (
+        np.append(rng.integers(0, 60, 90), np.zeros(90, int)),
+        rng.integers(0, n_items, 180),
+    )
+    seen, targets = (
+        log_of(zip(user[rows].tolist(), item[rows].tolist(), strict=True), 60, n_items)
+        for rows in (slice(0, 180, 7), slice(None))
+    )
+    lists, known = matrix.tolist(), [items_of(seen, user) for user in range(60)]
+    assert full_ranks(MatrixScores(matrix), targets, seen).tolist() == [
+        plain_rank(lists[user], item, known[user])
+        for user, item in zip(targets.user.tolist(), targets.item.tolist(), strict=True)
+    ]
+
+
+def test_golden_full_ranks() -> None:
+    """Two items tie above; the seen best is out; a target that is seen too is ranked again."""
+    scores = MatrixScores([[9, 5, 5, 1, 5, -np.inf]] * 2)
+    seen = log_of([(0, 0), (0, 3)], 2, 6)
+    targets = log_of([(0, 1), (0, 3), (0, 0), (0, 5), (1, 1), (1, 0)], 2, 6)
+    assert full_ranks(scores, targets, seen).tolist() == [2, 4, 1, 4, 3, 1]
+
+
+def test_the_memory_decides_how_many_users_are_scored_at_a_time() -> None:
+    scores, log = MatrixScores(np.zeros((7, 5))), log_of([(user, 0) for user in range(7)], 7, 5)
+    full_ranks(scores, log, log, memory=memory_for(4, 5) - 1)
+    assert scores.asked == [3, 3, 1]
+    scores.asked.clear()
+    sampled_ranks(scores, log.user, np.zeros((7, 2), int), memory=memory_for(4, 2))
+    assert scores.asked == [4, 3]
+
+
+@pytest.mark.parametrize("at_a_time", [1, 3, 100])
+@pytest.mark.parametrize("name", MODELS_TO_WRITE_OVER)
+def test_ranks_of_a_model_equal_those_of_its_scores(name: ModelName, at_a_time: int) -> None:
+    split = small_split(1)
+    generator = torch.Generator().manual_seed(0)
+    model = build(name, split.train, dim=8, length=4, generator=generator).eval()
+    scores = ModelScores(model, split.train)
+    matrix = MatrixScores(np.array(scores.of_all(np.arange(split.train.n_users))))
+    for _ in range(2):  # the first time must not leave a trace
+        found = full_ranks(
+            scores, split.test, split.train, memory=memory_for(at_a_time, split.train.n_items)
+        )
+        assert found.tolist() == full_ranks(matrix, split.test, split.train).tolist()
+
+
+@given(cases(), st.integers(0, 99), st.integers(1, 5))
+def test_sampled_ranks_equal_those_of_all_rows_at_once(case: Case, seed: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    users = rng.integers(0, len(case.matrix), 9)
+    candidates = rng.integers(0, case.n_items, (9, n))
+    scores = MatrixScores(case.matrix)
+    expected = ranks_of_first(scores.of(users, candidates)).tolist()
+    for at_a_time in (1, 2, 4, 9, 10):
+        memory = memory_for(at_a_time, n)
+        assert sampled_ranks(scores, users, candidates, memory=memory).tolist() == expected
+
+
+def test_no_targets_have_no_ranks() -> None:
+    scores, log = MatrixScores(np.zeros((2, 3))), log_of([], 2, 3)
+    assert full_ranks(scores, log, log).shape == (0,)
+    assert sampled_ranks(scores, log.user, np.zeros((0, 4), int)).shape == (0,)
+
+
+def test_scores_that_are_no_numbers_are_refused_with_their_count() -> None:
+    """Also where the user has seen the item: a model that gives NaN is broken."""
+    scores = MatrixScores([[0, np.nan, 1], [np.nan, np.nan, np.inf]])
+    log = log_of([(0, 1), (1, 2)], 2, 3)
+    with pytest.raises(cp.DataError, match="found 3 that are none among 6"):
+        full_ranks(scores, log, log)
+    with pytest.raises(cp.DataError, match="found 1 that are none among 4"):
+        sampled_ranks(scores, np.arange(2), np.array([[0, 1], [2, 2]]))
+
+
+def test_a_memory_that_does_not_hold_one_user_is_refused() -> None:
+    scores, log = MatrixScores(np.zeros((1, 1000))), log_of([(0, 0)], 1, 1000)
+    for memory in (0, memory_for(1, 1000) - 1):
+        with pytest.raises(cp.ConfigError, match=f"scores, .* bytes; found {memory:,}; raise it"):
+            full_ranks(scores, log, log, memory=memory)
+        with pytest.raises(cp.ConfigError, match=f"found {memory:,}; raise it"):
+            sampled_ranks(scores, log.user, np.zeros((1, 1000), int), memory=memory)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import counterplay as cp
-from counterplay.learning.batches import Batches
+from counterplay.learning.batches import Batches, PairBatches
 
 
 def random_log(seed: int, *, ratings: bool = False) -> cp.Interactions:
@@ -98,3 +98,75 @@ def test_long_logs_are_drawn_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = Counter(zip(log.user.tolist(), log.item.tolist(), strict=True))
     assert Counter(epochs[0]) == Counter(epochs[1]) == pairs
     assert epochs[0] != epochs[1]
+
+
+def some_pairs(
+    seed: int, *, batch_size: int = 8, n_negatives: int = 3, share: float = 0.3
+) -> tuple[PairBatches, set[tuple[int, int]], set[tuple[int, int]]]:
+    """Return batches of random pairs, and which of the pairs were observed and which not."""
+    rng = np.random.default_rng(seed)
+    pairs = rng.permutation(70)[: int(rng.integers(2, 70))]
+    user, item, observed = pairs // 10, pairs % 10, rng.random(len(pairs)) < share
+    observed[0] = True
+    batches = PairBatches(user, item, observed, batch_size=batch_size, n_negatives=n_negatives)
+    named = list(zip(user.tolist(), item.tolist(), strict=True))
+    positive = {pair for pair, was in zip(named, observed, strict=True) if was}
+    return batches, positive, set(named) - positive
+
+
+def drawn(batches: PairBatches, epoch: int = 0, seed: int = 0) -> list[tuple[int, int, int]]:
+    return [
+        (int(user), int(item), int(observed))
+        for batch in batches.epoch(cp.Streams(seed), epoch)
+        for user, item, observed in zip(
+            batch.users, batch.items[:, 0], batch.observed[:, 0], strict=True
+        )
+    ]
+
+
+@given(st.integers(0, 200), st.integers(1, 20), st.integers(0, 4))
+def test_pairs_all_observed_ones_come_once_and_others_only_from_the_unobserved(
+    seed: int, batch_size: int, n_negatives: int
+) -> None:
+    batches, positive, others = some_pairs(seed, batch_size=batch_size, n_negatives=n_negatives)
+    found = drawn(batches)
+    assert Counter(row[:2] for row in found if row[2]) == Counter(positive)
+    negatives = [row[:2] for row in found if not row[2]]
+    assert set(negatives) <= others
+    assert len(negatives) == (n_negatives * len(positive) if others else 0)
+
+
+def test_pairs_come_in_batches_of_one_item_a_query_without_ratings() -> None:
+    batches, positive, _ = some_pairs(1, batch_size=8)
+    epoch = list(batches.epoch(cp.Streams(0), 0))
+    assert [len(batch.users) for batch in epoch[:-1]] == [8] * (len(epoch) - 1)
+    assert sum(len(batch.users) for batch in epoch) == 4 * len(positive)
+    for batch in epoch:
+        assert batch.items.shape == batch.observed.shape == (len(batch.users), 1)
+        assert (batch.ratings, batch.standard_ratings, batch.history) == (None, None, None)
+        assert batch.scored is batch.items
+        assert batch.outcomes is batch.link_outcomes is batch.observed
+
+
+def test_pairs_of_two_epochs_differ_and_repeat_by_their_number() -> None:
+    batches = some_pairs(1)[0]
+    first, again, later, other = (
+        drawn(batches, epoch, seed) for epoch, seed in ((0, 1), (0, 1), (1, 1), (0, 2))
+    )
+    assert first == again
+    negatives = [Counter(row for row in rows if not row[2]) for rows in (first, later, other)]
+    assert negatives[0] != negatives[1]  # drawn anew, not merely put in another order
+    assert negatives[0] != negatives[2]
+    assert [row for row in first if row[2]] != [row for row in later if row[2]]
+
+
+def test_pairs_every_unobserved_one_is_drawn_as_often_as_any_other() -> None:
+    """Counts of 6,000 draws of 20 pairs; 5 deviations: a false alarm in 100,000 or so."""
+    pairs = np.arange(30)
+    batches = PairBatches(pairs, pairs, pairs < 10, batch_size=999, n_negatives=60)
+    counts = Counter(
+        user for epoch in range(10) for user, _, was in drawn(batches, epoch) if not was
+    )
+    assert sorted(counts) == list(range(10, 30))
+    deviation = (6000 * 0.05 * 0.95) ** 0.5
+    assert all(abs(count - 300) < 5 * deviation for count in counts.values())

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -38,6 +39,16 @@ def print_pairs(rows: dict[str, str]) -> None:
     table = Table.grid(padding=(0, 2))
     for name, value in rows.items():
         table.add_row(Text(name, style="bold"), Text(value))  # Text: ids are not markup
+    out.print(table)
+
+
+def print_table(title: str, columns: dict[str, list[str]]) -> None:
+    """Print a result for people, a column a name."""
+    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD)
+    for name in columns:
+        table.add_column(name)
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*(Text(cell) for cell in row))
     out.print(table)
 
 

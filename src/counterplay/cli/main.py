@@ -12,6 +12,7 @@ import counterplay
 from counterplay.cli import console
 from counterplay.cli.datasets import datasets
 from counterplay.cli.download import download
+from counterplay.cli.evaluate import compare, evaluate
 from counterplay.cli.prepare import prepare
 from counterplay.cli.train import train
 from counterplay.errors import ConfigError, CounterplayError, DataError
@@ -27,6 +28,8 @@ app = typer.Typer(
 )
 app.command()(prepare)
 app.command()(train)
+app.command()(evaluate)
+app.command()(compare)
 app.command()(datasets)
 app.command()(download)
 

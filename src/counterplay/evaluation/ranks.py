@@ -1,4 +1,9 @@
-"""Ranks of targets among their candidates."""
+"""Ranks of targets among their candidates, by counting: nothing is sorted.
+
+A rank is 1 for the best. Ties get their expected rank, `1 + greater + equal / 2`. What a user has
+in training is no candidate, unless it is the target itself. Work goes in chunks under a budget of
+memory, and what comes out does not depend on it.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,121 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counterplay.data.negatives import NegativeSampler
-from counterplay.errors import DataError
+from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
+    from counterplay.evaluation.scoring import Scores
+
+MEMORY = 1 << 24  # bytes of scores at a time, by default: what a cache holds is fastest
+_BYTES_A_SCORE = 8  # a float32, and as much again while a model computes it
+_BLOCK = 1 << 18  # scores that are counted at a time
+
+
+def full_ranks(
+    scores: Scores, targets: Interactions, seen: Interactions, *, memory: int = MEMORY
+) -> NDArray[np.float64]:
+    """Return the rank of each target among all items that its user has not `seen`, `[n]`."""
+    ranks = np.empty(len(targets), dtype=np.float64)
+    users, place = np.unique(targets.user, return_inverse=True)
+    for part, found in score_matrices(scores, users, seen.n_items, memory):
+        begin, end = np.searchsorted(place, [part.start, part.stop])
+        rows, items = place[begin:end] - part.start, targets.item[begin:end]
+        wanted = found[rows, items]
+        hide(found, users[part], seen)
+        hidden = np.isnan(found[rows, items])  # targets that their users have seen too
+        ranks[begin:end] = _counted(found, rows, wanted) + hidden / 2
+    return ranks
+
+
+def sampled_ranks(
+    scores: Scores,
+    users: NDArray[np.integer],
+    candidates: NDArray[np.integer],
+    *,
+    memory: int = MEMORY,
+) -> NDArray[np.float64]:
+    """Return the rank of each row's first candidate among all of the row `[n, 1 + n_sampled]`."""
+    size = chunk_size(candidates.shape[1], memory)
+    return np.concatenate(
+        [
+            ranks_of_first(
+                checked(scores.of(users[begin : begin + size], candidates[begin : begin + size]))
+            )
+            for begin in range(0, len(users), size)
+        ]
+        or [np.empty(0)]
+    )
+
+
+def score_matrices(
+    scores: Scores, users: NDArray[np.integer], n_items: int, memory: int
+) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    """Yield the scores of all items for parts of `users`, `[part, n_items]`, free to be changed."""
+    size = chunk_size(n_items, memory)
+    for begin in range(0, len(users), size):
+        part = slice(begin, min(begin + size, len(users)))
+        yield part, checked(scores.of_all(users[part]))
+
+
+def hide(
+    found: NDArray[np.float32], users: NDArray[np.integer], seen: Interactions
+) -> NDArray[np.float32]:
+    """Make what the users have seen incomparable: NaN is neither above nor below a target."""
+    begins, lengths = seen.offsets[users], np.diff(seen.offsets)[users]
+    rows = np.repeat(np.arange(len(users)), lengths)
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    found[rows, seen.item[begins[rows] + within]] = np.nan
+    return found
+
+
+def chunk_size(n_scores: int, memory: int) -> int:
+    """Return how many rows of `n_scores` fit into `memory` bytes."""
+    size = memory // (_BYTES_A_SCORE * max(n_scores, 1))
+    if size < 1:
+        raise ConfigError(
+            f"the memory must hold one user's scores, {_BYTES_A_SCORE * n_scores:,} bytes; found "
+            f"{memory:,}; raise it"
+        )
+    return size
+
+
+def checked(found: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Refuse scores that cannot be compared."""
+    if found.size and np.isnan(found.min()):
+        raise DataError(
+            f"scores must be numbers; found {int(np.isnan(found).sum()):,} that are none among "
+            f"{found.size:,}; train again, or correct the scores"
+        )
+    return found
+
+
+def _counted(
+    found: NDArray[np.float32], rows: NDArray[np.int64], wanted: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """Return `1 + above + (beside − 1) / 2`: a target is beside itself.
+
+    Blocks stay in the processor's cache, and flags are counted eight at a time.
+    """
+    n_items = found.shape[1]
+    size = max(1, _BLOCK // n_items)
+    flags = np.zeros((min(size, len(rows)), -(-n_items // 8) * 8), dtype=np.bool_)
+    ranks = np.empty(len(rows), dtype=np.float64)
+    for begin in range(0, len(rows), size):
+        part = rows[begin : begin + size]
+        n, one_by_one = len(part), bool((np.diff(part) == 1).all())
+        block = found[part[0] : part[-1] + 1] if one_by_one else found[part]
+        value, flag = wanted[begin : begin + size, None], flags[:n, :n_items]
+        np.greater(block, value, out=flag)
+        above = np.bitwise_count(flags[:n].view(np.uint64)).sum(1)
+        np.equal(block, value, out=flag)
+        beside = np.bitwise_count(flags[:n].view(np.uint64)).sum(1)
+        ranks[begin : begin + n] = 0.5 + above + beside / 2
+    return ranks
 
 
 def ranks_of_first(scores: NDArray[np.floating]) -> NDArray[np.float64]:

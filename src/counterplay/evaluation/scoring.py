@@ -60,6 +60,52 @@ class ModelScores:
         return torch.from_numpy(np.array(values)).to(self._device)
 
 
+class TableScores:
+    """Scores that were computed elsewhere, given pair by pair.
+
+    Pairs that are not given come after all that are.
+
+    Args:
+        user: User index of each score, `[n]`.
+        item: Item index of each score, `[n]`.
+        score: The scores, `[n]`; no pair may occur twice.
+        n_items: Number of items.
+    """
+
+    def __init__(
+        self,
+        user: NDArray[np.integer],
+        item: NDArray[np.integer],
+        score: NDArray[np.floating],
+        n_items: int,
+    ) -> None:
+        pairs = user.astype(np.int64) * n_items + item
+        order = np.argsort(pairs, kind="stable")
+        self.n_items = n_items
+        self.pairs = pairs[order]
+        self.scores = score[order].astype(np.float32)
+
+    def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Return the scores of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""
+        wanted = users[:, None].astype(np.int64) * self.n_items + items
+        place = np.minimum(np.searchsorted(self.pairs, wanted), len(self.pairs) - 1)
+        there = self.pairs[place] == wanted
+        return np.where(there, self.scores[place], np.float32(-np.inf))
+
+    def of_all(self, users: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Return the scores of all items for `users` `[B]`, `[B, n_items]`."""
+        found = np.full((len(users), self.n_items), -np.inf, dtype=np.float32)
+        begins, ends = (
+            np.searchsorted(self.pairs, (users.astype(np.int64) + step) * self.n_items)
+            for step in (0, 1)
+        )
+        rows = np.repeat(np.arange(len(users)), ends - begins)
+        first = np.cumsum(ends - begins) - (ends - begins)
+        place = begins[rows] + np.arange(len(rows)) - first[rows]
+        found[rows, self.pairs[place] % self.n_items] = self.scores[place]
+        return found
+
+
 def _numbers(scores: torch.Tensor) -> NDArray[np.float32]:
     numbers: NDArray[np.float32] = scores.float().cpu().numpy()
     return numbers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Method = Literal["erm", "ps", "acl"]
+Settings = TypeVar("Settings", bound=BaseModel)
 _TRAINING: dict[Method, type[Training]] = {"erm": Training, "ps": Weighted, "acl": Game}
 
 
@@ -83,7 +84,17 @@ class RunConfig(BaseModel):
 def run_config(
     file: Path | None = None, assignments: Iterable[str] = (), options: dict[str, Any] | None = None
 ) -> RunConfig:
-    """Put a configuration together: a TOML file, then options, then `section.key=value`."""
+    """Put the configuration of a run together."""
+    return configured(RunConfig, file, assignments, options)
+
+
+def configured(
+    kind: type[Settings],
+    file: Path | None = None,
+    assignments: Iterable[str] = (),
+    options: dict[str, Any] | None = None,
+) -> Settings:
+    """Put settings together: a TOML file, then options, then `section.key=value`."""
     values: dict[str, Any] = {}
     if file is not None:
         try:
@@ -105,9 +116,9 @@ def run_config(
             )
         _put(values, key.strip(), _literal(text.strip()))
     try:
-        return RunConfig.model_validate(values)
+        return kind.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_sentence(error)) from None
+        raise ConfigError(_sentence(error, kind)) from None
 
 
 def _put(values: dict[str, Any], key: str, value: object) -> None:
@@ -129,14 +140,14 @@ def _literal(text: str) -> object:
         return text
 
 
-def _sentence(error: ValidationError) -> str:
+def _sentence(error: ValidationError, kind: type[BaseModel]) -> str:
     """Say what is wrong with the first bad key, with the nearest known one."""
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
     if first["type"] != "extra_forbidden":
         found = f"found {place}={first['input']!r}"
         return f"every setting must be valid ({first['msg'].lower()}); {found}; correct it"
-    model: Any = RunConfig
+    model: Any = kind
     for part in first["loc"][:-1]:
         model = model.model_fields[part].annotation
     known = list(model.model_fields)

@@ -174,3 +174,40 @@ class Batches:
 
     def _tensor(self, values: NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
+
+
+class PairBatches:
+    """Given pairs, observed or not: all observed ones an epoch, and as many others as asked for.
+
+    Args:
+        user: User index, `[n]`.
+        item: Item index, `[n]`.
+        observed: Whether the pair was, `[n]`.
+        batch_size: Pairs a batch.
+        n_negatives: Others for each observed one, drawn anew each epoch.
+    """
+
+    def __init__(
+        self,
+        user: NDArray[np.integer],
+        item: NDArray[np.integer],
+        observed: NDArray[np.bool_],
+        *,
+        batch_size: int,
+        n_negatives: int,
+    ) -> None:
+        self.batch_size, self.n_negatives = batch_size, n_negatives
+        self._user, self._item, self._observed = user, item, observed
+        self._positive, self._other = np.flatnonzero(observed), np.flatnonzero(~observed)
+
+    def epoch(self, streams: Streams, epoch: int) -> Iterator[Batch]:
+        """Yield the batches of one epoch, `[B, 1]`."""
+        n_others = len(self._positive) * self.n_negatives if len(self._other) else 0
+        drawn = streams.numpy("negatives", epoch).integers(max(len(self._other), 1), size=n_others)
+        chosen = np.concatenate([self._positive, self._other[drawn]])
+        order = streams.numpy("order", epoch).permutation(len(chosen))
+        for begin in range(0, len(order), self.batch_size):
+            part = chosen[order[begin : begin + self.batch_size]]
+            users, items = (torch.from_numpy(each[part]) for each in (self._user, self._item))
+            observed = torch.from_numpy(self._observed[part].astype(np.float32))
+            yield Batch(users, items[:, None], observed[:, None], None, None, None)

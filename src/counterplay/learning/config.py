@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from counterplay.learning.losses import LossName
 from counterplay.learning.regularizers import RegularizerName
@@ -114,3 +114,9 @@ class Game(Weighted):
     exposure_discount: Annotated[float, Field(ge=1)] = 1.0
     warmup: Annotated[int, Field(ge=0)] = 0
     stop_by: Literal["patience", "objective"] = "patience"
+
+    @model_validator(mode="after")
+    def _leaves_epochs_to_play(self) -> Game:
+        if self.warmup >= self.epochs:
+            raise ValueError(f"warmup must be below epochs, {self.epochs}")
+        return self

@@ -69,7 +69,9 @@ class Optimizer:
             self.parts.append(LazyAdam(self.lazy_tables, rate=rate))
 
     def step(self, loss: Tensor) -> None:
-        """Move one step down the gradient of `loss`."""
+        """Move one step down the gradient of `loss`; popularity has nothing to move."""
+        if not loss.requires_grad:
+            return
         for value in self.parameters:
             value.grad = None
         loss.backward()

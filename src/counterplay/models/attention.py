@@ -64,8 +64,11 @@ class Attention(Scorer):
         self.norm = nn.LayerNorm(dim)
         self.dropout = dropout
 
-    def states(self, items: Tensor) -> Tensor:
-        """Return the state after each place of windows `[N, L]`, `[N, L, dim]`."""
+    def states(self, items: Tensor, *, only_last: bool = False) -> Tensor:
+        """Return the state after each place of windows `[N, L]`, `[N, L, dim]`.
+
+        With `only_last`, the last block computes the last place alone, `[N, 1, dim]`.
+        """
         length = items.shape[1]
         real = items < self.n_items
         hidden = rows(torch.cat([self.item.table(), self.start]), items) + self.place[-length:]
@@ -75,8 +78,9 @@ class Attention(Scorer):
         allowed = (causal & real[:, None, :]) | itself  # [N, L, L]
         mask = torch.zeros(allowed.shape, dtype=hidden.dtype, device=items.device)
         mask.masked_fill_(~allowed, -torch.inf)
-        for block in self.blocks:
-            hidden = block(hidden, mask[:, None])
+        for number, block in enumerate(self.blocks, 1):
+            at_end = only_last and number == len(self.blocks)
+            hidden = block(hidden, mask[:, None], only_last=at_end)
         normed: Tensor = self.norm(hidden)
         return normed
 
@@ -86,7 +90,7 @@ class Attention(Scorer):
 
     def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of all items: one encoding a window, one matrix product."""
-        return self._queries(history) @ self.item.table().T + self.bias.T
+        return torch.addmm(self.bias.T, self._queries(history), self.item.table().T)
 
     def _queries(self, history: History | None) -> Tensor:
         if history is None:
@@ -94,6 +98,8 @@ class Attention(Scorer):
                 "an attention model scores by what came before; found no histories; give them, or "
                 "choose another model"
             )
+        if history.whole:
+            return self.states(history.items, only_last=True)[:, 0]
         states = self.states(history.items)
         place = history.window * states.shape[1] + history.place
         return rows(states.flatten(0, 1), place)
@@ -117,13 +123,15 @@ class _Block(nn.Module):
         self.inner = linear(dim, dim, generator)
         self.outer = linear(dim, dim, generator, gain=1)
 
-    def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, hidden: Tensor, mask: Tensor, *, only_last: bool = False) -> Tensor:
         """Return the next states `[N, L, dim]`; `mask`, added to the logits, is `[N, 1, L, L]`."""
-        n, length, dim = hidden.shape
+        n, length, _ = hidden.shape
         parts = self.attend(self.first_norm(hidden)).view(n, length, 3, self.heads, -1)
         query, key, value = parts.permute(2, 0, 3, 1, 4)  # each [N, heads, L, dim / heads]
+        if only_last:
+            hidden, query, mask = hidden[:, -1:], query[:, :, -1:], mask[:, :, -1:]
         seen = F.scaled_dot_product_attention(query, key, value, mask)
-        merged = self.merge(seen.transpose(1, 2).reshape(n, length, dim))
+        merged = self.merge(seen.transpose(1, 2).reshape(hidden.shape))
         hidden = hidden + self._dropped(merged)
         between = F.relu(self.inner(self.second_norm(hidden)))
         return hidden + self._dropped(self.outer(between))

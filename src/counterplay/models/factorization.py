@@ -32,7 +32,7 @@ class _Factorized(PairScorer):
     def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of all items: one matrix product."""
         vectors, biases = self.user_side(self.user(users))
-        return vectors @ self.item.table().T + biases
+        return torch.addmm(biases, vectors, self.item.table().T)
 
 
 class CF(_Factorized):

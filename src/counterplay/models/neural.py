@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from counterplay.models.scorer import History
 
 
+_BLOCK = 1 << 20  # values of the first layer at a time, when all items are scored
+
+
 class MLP(PairScorer):
     """A multi-layer perceptron on `(p_u, q_i)`: layers of 2·dim, dim and dim / 2.
 
@@ -25,12 +28,11 @@ class MLP(PairScorer):
     def __init__(self, n_users: int, n_items: int, **options: Unpack[PairOptions]) -> None:
         super().__init__(n_users, n_items, **options)
         dim, generator = self.dim, options.get("generator")
+        half = max(1, dim // 2)
         self.user_half = linear(dim, 2 * dim, generator)
         self.item_half = linear(dim, 2 * dim, generator, bias=False)
-        self.layers = nn.ModuleList(
-            [linear(2 * dim, dim, generator), linear(dim, dim // 2, generator)]
-        )
-        self.output = linear(dim // 2, 1, generator)
+        self.layers = nn.ModuleList([linear(2 * dim, dim, generator), linear(dim, half, generator)])
+        self.output = linear(half, 1, generator)
 
     def hidden(self, users: Tensor, items: Tensor) -> Tensor:
         """Return the last hidden layer for `items` `[B, K]`, `[B, K, dim / 2]`."""
@@ -42,15 +44,10 @@ class MLP(PairScorer):
             right = self.item_half(self.item(items))
         return self._upper(left[:, None] + right)
 
-    def hidden_all(self, users: Tensor) -> Tensor:
-        """Return the last hidden layer for all items, `[B, n_items, dim / 2]`."""
-        left, right = self.user_half(self.user(users)), self.item_half(self.item.table())
-        return self._upper(left[:, None] + right)
-
     def _upper(self, first: Tensor) -> Tensor:
-        hidden = F.relu(first)
+        hidden = F.relu(first, inplace=True)
         for layer in self.layers:
-            hidden = F.relu(layer(hidden))
+            hidden = F.relu(layer(hidden), inplace=True)
         return hidden
 
     def forward(self, users: Tensor, items: Tensor, history: History | None = None) -> Tensor:
@@ -59,9 +56,14 @@ class MLP(PairScorer):
         return logits
 
     def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
-        """Return the logits of all items."""
-        logits: Tensor = self.output(self.hidden_all(users)).squeeze(-1)
-        return logits
+        """Return the logits of all items, a few users at a time."""
+        left, right = self.user_half(self.user(users)), self.item_half(self.item.table())
+        n_users = max(1, _BLOCK // right.numel())
+        logits = [
+            self.output(self._upper(part[:, None] + right)).squeeze(-1)
+            for part in left.split(n_users)
+        ]
+        return torch.cat(logits)
 
 
 class NCF(PairScorer):

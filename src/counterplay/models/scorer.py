@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_BLOCK = 1 << 20  # pairs at a time, when all items are scored
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,18 +25,20 @@ class History:
         items: Windows of item indices, `[N, L]`, padded with `n_items`.
         window: The window of each query, `[B]`.
         place: The last place that the query may see, `[B]`.
+        whole: Whether every query sees all of a window of its own.
     """
 
     items: Tensor
     window: Tensor
     place: Tensor
+    whole: bool = False
 
     @classmethod
     def of(cls, items: Tensor) -> History:
         """Return the history in which query b sees all of window b."""
         n, length = items.shape
         window = torch.arange(n, device=items.device)
-        return cls(items, window, torch.full_like(window, length - 1))
+        return cls(items, window, torch.full_like(window, length - 1), whole=True)
 
     def padded(self, padding: int) -> Tensor:
         """Return one window a query, `[B, L]`, with what it may not see replaced by padding."""
@@ -63,5 +71,21 @@ class Scorer(nn.Module):
     def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of all items for `users` `[B]`, `[B, n_items]`."""
         everything = torch.arange(self.n_items, device=users.device)
-        logits: Tensor = self(users, everything.expand(len(users), -1), history)
-        return logits
+        return torch.cat(
+            [
+                self(users[part], everything.expand(part.stop - part.start, -1), some)
+                for part, some in _parts(len(users), max(1, _BLOCK // self.n_items), history)
+            ]
+        )
+
+
+def _parts(n: int, size: int, history: History | None) -> Iterator[tuple[slice, History | None]]:
+    """Yield parts of `n` queries, each with its own of their histories."""
+    for begin in range(0, max(n, 1), size):
+        part = slice(begin, min(begin + size, n))
+        if history is None:
+            yield part, None
+        else:
+            windows = history.items[history.window[part]]
+            window = torch.arange(len(windows), device=windows.device)
+            yield part, History(windows, window, history.place[part], history.whole)

@@ -1,0 +1,196 @@
+"""`counterplay evaluate` and `counterplay compare`: estimates, and how far to trust them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from counterplay.cli import console
+from counterplay.errors import ConfigError
+
+if TYPE_CHECKING:
+    from counterplay.experiments.stage import Evaluation
+
+_Protocol = Annotated[
+    Literal["full", "sampled"] | None,
+    typer.Option(help="Rank among all unseen items (full), or among 100 sampled ones."),
+]
+_Cutoffs = Annotated[
+    list[int] | None, typer.Option("--k", help="A cutoff; may be repeated; 5, 10, 20.", min=1)
+]
+_Estimators = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--estimator",
+        help="standard, popularity, propensity, robust, robust-shared or logged; may be repeated.",
+    ),
+]
+_Gammas = Annotated[
+    list[float] | None,
+    typer.Option("--gamma", help="Factor by which exposure odds may be off; may be repeated."),
+]
+_Part = Annotated[
+    Literal["test", "validation"] | None, typer.Option(help="Rows to judge by; test.")
+]
+_Seed = Annotated[int | None, typer.Option(help="Seed of all streams.", min=0)]
+_Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="One setting, such as opponent.alpha=0.3; may be repeated."),
+]
+_Out = Annotated[Path | None, typer.Option(help="JSON file to write the result to.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+_Data = Annotated[Path | None, typer.Option(help="Dataset directory; by default the run's own.")]
+
+
+def evaluate(
+    run: Annotated[Path | None, typer.Argument(help="Run directory.")] = None,
+    scores: Annotated[
+        Path | None, typer.Option(help="Instead of a run: a file with user, item and score.")
+    ] = None,
+    data: _Data = None,
+    protocol: _Protocol = None,
+    k: _Cutoffs = None,
+    estimator: _Estimators = None,
+    gamma: _Gammas = None,
+    part: _Part = None,
+    seed: _Seed = None,
+    assignments: _Settings = None,
+    out: _Out = None,
+    as_json: _Json = False,
+) -> None:
+    """Estimate how good a candidate is, with intervals, under several accounts of exposure.
+
+    Example: counterplay evaluate runs/game --estimator standard --estimator robust --gamma 2
+    """
+    from counterplay.experiments.evaluation import evaluate_run, evaluate_scores
+
+    settings = _settings(protocol, k, estimator, gamma, part, seed, assignments)
+    if (run is None) == (scores is None):
+        raise ConfigError(
+            "an evaluation needs a run directory or --scores, one of them; found "
+            f"{'neither' if run is None else 'both'}; name one"
+        )
+    with console.notes():
+        if run is not None:
+            result = evaluate_run(run, data, settings)
+        else:
+            assert scores is not None
+            if data is None:
+                raise ConfigError(
+                    "scores need the dataset that they are for; found none; name it with --data"
+                )
+            result = evaluate_scores(scores, data, settings)
+    _give(result, out, as_json=as_json)
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories, two or more.")],
+    data: _Data = None,
+    protocol: _Protocol = None,
+    k: _Cutoffs = None,
+    estimator: _Estimators = None,
+    gamma: _Gammas = None,
+    part: _Part = None,
+    seed: _Seed = None,
+    assignments: _Settings = None,
+    out: _Out = None,
+    as_json: _Json = False,
+) -> None:
+    """Compare runs on the same rows: differences with intervals, tests and what could flip them.
+
+    Example: counterplay compare runs/erm runs/game --k 10 --estimator robust-shared
+    """
+    from counterplay.experiments.evaluation import compare_runs
+
+    settings = _settings(protocol, k, estimator, gamma, part, seed, assignments)
+    if not estimator:
+        shared = ("standard", "popularity", "robust-shared")
+        settings = settings.model_copy(update={"estimators": shared})
+    with console.notes():
+        result = compare_runs(runs, data, settings)
+    _give(result, out, as_json=as_json)
+
+
+def _settings(
+    protocol: str | None,
+    k: list[int] | None,
+    estimators: list[str] | None,
+    gamma: list[float] | None,
+    part: str | None,
+    seed: int | None,
+    assignments: list[str] | None,
+) -> Evaluation:
+    from counterplay.experiments.config import configured
+    from counterplay.experiments.stage import Evaluation
+
+    options: dict[str, Any] = {
+        "protocol": protocol,
+        "k": k or None,
+        "estimators": estimators or None,
+        "gamma": gamma or None,
+        "part": part,
+        "seed": seed,
+    }
+    return configured(Evaluation, None, assignments or (), options)
+
+
+def _give(result: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
+    if out is not None:
+        beside = out.with_name(f"{out.name}.part")
+        beside.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        beside.replace(out)
+    if as_json:
+        console.print_json(result)
+        return
+    first = result["estimates"][0]
+    console.print_table(
+        f"{result['dataset']}, {result['part']} rows, {first['protocol']}, "
+        f"{first['level']:.0%} intervals over users",
+        {
+            "candidate": [each["candidate"] for each in result["estimates"]],
+            "estimator": [each["estimator"] for each in result["estimates"]],
+            "metric": [_metric(each) for each in result["estimates"]],
+            "value": [_number(each) for each in result["estimates"]],
+            "rows": [f"{each['n']:,}" for each in result["estimates"]],
+            "effective": [f"{each['ess']:,.0f}" for each in result["estimates"]],
+        },
+    )
+    if result["bands"]:
+        console.print_table(
+            "bands: the smallest and largest value if exposure odds are off by a factor Γ",
+            {
+                "candidate": [each["candidate"] for each in result["bands"]],
+                "estimator": [each["estimator"] for each in result["bands"]],
+                "metric": [_metric(each) for each in result["bands"]],
+                "Γ": [f"{each['gamma']:g}" for each in result["bands"]],
+                "from … to": [
+                    f"{each['low']:.4f} … {each['high']:.4f}" for each in result["bands"]
+                ],
+            },
+        )
+    for each in result.get("comparisons", ()):
+        _show_comparison(each)
+    if out is not None:
+        console.print_pairs({"written to": str(out)})
+
+
+def _show_comparison(each: dict[str, Any]) -> None:
+    said = f"; {each['statement']}" if each["statement"] else ""
+    console.print_pairs(
+        {
+            f"{each['first']} − {each['second']}": f"{_metric(each)}, {each['estimator']}: "
+            f"{each['value']:+.4f} [{each['low']:+.4f}, {each['high']:+.4f}], "
+            f"p {each['p']:.4f}{said}"
+        }
+    )
+
+
+def _metric(each: dict[str, Any]) -> str:
+    return f"{each['metric']}@{each['k']}" if each["k"] else str(each["metric"])
+
+
+def _number(each: dict[str, Any]) -> str:
+    return f"{each['value']:.4f} [{each['low']:.4f}, {each['high']:.4f}]"

@@ -1,0 +1,87 @@
+"""Scores from another library: a table of user, item and score, in the dataset's own ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from counterplay.data.formats import format_of, readable, scan
+from counterplay.errors import DataError
+from counterplay.evaluation.scoring import TableScores
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.data.vocabulary import Vocabulary
+
+COLUMNS = ("user", "item", "score")
+
+
+def read_scores(
+    table: Path | pl.DataFrame, log: Interactions, users: NDArray[np.integer]
+) -> TableScores:
+    """Read scores and hold them against the dataset.
+
+    Args:
+        table: Parquet, CSV or another readable file, or a frame.
+        log: The dataset: its ids.
+        users: The users who are to be ranked for; every one of them must have scores.
+    """
+    frame = table if isinstance(table, pl.DataFrame) else _read(table)
+    _must(
+        all(name in frame.columns for name in COLUMNS),
+        f"columns {', '.join(frame.columns)}",
+        "name the columns user, item and score",
+    )
+    user, item = (
+        vocabulary.encode(_ids(frame[name], vocabulary))
+        for name, vocabulary in (("user", log.users), ("item", log.items))
+    )
+    score = frame["score"].cast(pl.Float64, strict=False).to_numpy()
+    _none(np.isnan(score), "no number as their score", "leave them out, or score them")
+    _none(item < 0, "an item that the dataset does not know", "leave them out")
+    known = user >= 0  # others may well be scored too; they are not asked for
+    user, item, score = user[known], item[known], score[known]
+    pairs = user.astype(np.int64) * log.n_items + item
+    n_repeated = len(pairs) - len(np.unique(pairs))
+    _must(
+        n_repeated == 0, f"{n_repeated:,} rows that repeat a pair", "keep one score for each pair"
+    )
+    absent = np.setdiff1d(users, user)
+    _must(
+        len(absent) == 0,
+        f"none for {len(absent):,} of {len(np.unique(users)):,} users with test rows",
+        "score them too, or leave their rows out of the dataset",
+    )
+    return TableScores(user, item, score, log.n_items)
+
+
+def _read(path: Path) -> pl.DataFrame:
+    kind = format_of(path)
+    with readable(path, kind):
+        return scan(path, kind).collect()
+
+
+def _ids(column: pl.Series, vocabulary: Vocabulary) -> pl.Series:
+    """Read numbers that came as text, and the reverse, as the dataset has them."""
+    if vocabulary.is_text:
+        return column.cast(pl.String)
+    return column.cast(pl.Int64, strict=False)  # what is no number is unknown
+
+
+def _none(bad: NDArray[np.bool_], what: str, what_next: str) -> None:
+    n = int(bad.sum())
+    _must(n == 0, f"{n:,} of {len(bad):,} rows with {what}", what_next)
+
+
+def _must(holds: bool, found: str, what_next: str) -> None:
+    if not holds:
+        raise DataError(
+            "scores must give every user with test rows one number for each of some known items; "
+            f"found {found}; {what_next}"
+        )

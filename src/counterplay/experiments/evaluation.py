@@ -1,0 +1,164 @@
+"""Evaluate and compare candidates on the held-out rows of a prepared dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from counterplay.data.store import load_split
+from counterplay.errors import ConfigError, DataError
+from counterplay.evaluation.calibration import as_logits
+from counterplay.evaluation.estimators import estimates
+from counterplay.evaluation.scoring import ModelScores
+from counterplay.evaluation.sensitivity import bands
+from counterplay.evaluation.tables import read_scores
+from counterplay.experiments.propensities import SHARED, Contestant
+from counterplay.experiments.run import load_run, read_record
+from counterplay.experiments.stage import Evaluation, Stage
+from counterplay.learning.batches import PairBatches
+from counterplay.models.table import ScoreTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def evaluate_run(
+    run: str | Path, data: str | Path | None = None, config: Evaluation | None = None
+) -> dict[str, Any]:
+    """Evaluate the candidate of a run directory; by default on the data it was trained on."""
+    return _result(*_stage([run], data, config or Evaluation()))
+
+
+def evaluate_scores(
+    scores: str | Path | pl.DataFrame, data: str | Path, config: Evaluation | None = None
+) -> dict[str, Any]:
+    """Evaluate scores that were computed elsewhere: a table of user, item and score."""
+    config, split = config or Evaluation(), load_split(data)
+    stage = Stage(split, config, explicit=False)
+    name = "scores" if isinstance(scores, pl.DataFrame) else Path(scores).stem
+    table = scores if isinstance(scores, pl.DataFrame) else Path(scores)
+    return _result(stage, [_given(name, table, stage)])
+
+
+def compare_runs(
+    runs: Sequence[str | Path], data: str | Path | None = None, config: Evaluation | None = None
+) -> dict[str, Any]:
+    """Evaluate several runs on the same rows, and say which differences stand."""
+    if len(runs) < 2:
+        raise ConfigError(f"a comparison needs two runs or more; found {len(runs)}; name another")
+    stage, contestants = _stage(runs, data, config or Evaluation())
+    result = _result(stage, contestants)
+    result["comparisons"] = [
+        found
+        for estimator in stage.config.estimators
+        if estimator in SHARED
+        for found in stage.compared(estimator, contestants)
+    ]
+    return result
+
+
+def _stage(
+    runs: Sequence[str | Path], data: str | Path | None, config: Evaluation
+) -> tuple[Stage, list[Contestant]]:
+    """Load the data and the runs, which must have been trained on them."""
+    records = [read_record(run) for run in runs]
+    split = load_split(records[0]["data"] if data is None else data)
+    explicit = [each["configuration"]["training"]["loss"] == "squared" for each in records]
+    if len(set(explicit)) > 1:
+        raise ConfigError(
+            "compared runs must all predict ratings or all rank; found both; compare like with like"
+        )
+    stage = Stage(split, config, explicit=explicit[0])
+    for run, record in zip(runs, records, strict=True):
+        if record["dataset"]["split_fingerprint"] != split.fingerprint or (
+            record["dataset"]["fingerprint"] != split.interactions.fingerprint
+        ):
+            raise DataError(
+                f"a run must be evaluated on the data it was trained on; found that '{run}' was "
+                "trained on others, or on another split; name its data, or train again"
+            )
+    names = _names([Path(run) for run in runs])
+    return stage, [_trained(name, run, stage) for name, run in zip(names, runs, strict=True)]
+
+
+def _names(runs: Sequence[Path]) -> list[str]:
+    """Return the folders' names, or their whole paths where names repeat."""
+    names = [run.name for run in runs]
+    return names if len(set(names)) == len(names) else [str(run) for run in runs]
+
+
+def _trained(name: str, run: str | Path, stage: Stage) -> Contestant:
+    candidate, exposure, link = load_run(run, stage.train)
+    method = read_record(run)["configuration"]["method"]
+    scores = ModelScores(candidate, stage.seen)
+    return Contestant(name, scores, candidate, exposure, link, method)
+
+
+def _given(name: str, table: Path | pl.DataFrame, stage: Stage) -> Contestant:
+    """Make scores a contestant; an opponent plays on the pairs that have one, test rows apart."""
+    train, targets = stage.train, stage.targets
+    scores = read_scores(table, stage.split.interactions, targets.user)
+    usable = ~np.isin(scores.pairs, targets.pair)
+    pairs, values = scores.pairs[usable], scores.scores[usable].astype(np.float64)
+    observed = np.isin(pairs, stage.seen.pair)
+    model = batches = None
+    if observed.any() and not observed.all():
+        logits = as_logits(values, observed, scores.scores.astype(np.float64))
+        model = ScoreTable(train.n_users, train.n_items, scores.pairs, logits.astype(np.float32))
+        batches = PairBatches(
+            pairs // train.n_items,
+            pairs % train.n_items,
+            observed,
+            batch_size=stage.config.opponent.batch_size,
+            n_negatives=stage.config.opponent.n_negatives,
+        )
+    return Contestant(name, scores, model, batches=batches)
+
+
+def _result(stage: Stage, contestants: Sequence[Contestant]) -> dict[str, Any]:
+    """Return all estimates and bands as plain values."""
+    config = stage.config
+    _, clusters = np.unique(stage.targets.user, return_inverse=True)
+    found, limits = [], []
+    for contestant in contestants:
+        values = stage.values(contestant)
+        for estimator in config.estimators:
+            weights = stage.weights(estimator, contestant, contestants)
+            rng = stage.streams.numpy("bootstrap")
+            estimated = estimates(
+                values,
+                weights,
+                clusters,
+                rng,
+                estimator=estimator,
+                protocol=stage.protocol,
+                normalise=config.normalise,
+                level=config.level,
+                n_resamples=config.n_resamples,
+            )
+            found += [{"candidate": contestant.name, **each.to_dict()} for each in estimated]
+            for (metric, k), rows in values.items() if config.gamma else ():
+                for gamma, (low, high) in zip(
+                    config.gamma, bands(rows, weights, config.gamma), strict=True
+                ):
+                    limits.append(
+                        {
+                            "candidate": contestant.name,
+                            "metric": metric,
+                            "k": k,
+                            "estimator": estimator,
+                            "gamma": gamma,
+                            "low": float(low),
+                            "high": float(high),
+                        }
+                    )
+    return {
+        "dataset": stage.split.interactions.name,
+        "part": config.part,
+        "configuration": config.model_dump(mode="json"),
+        "estimates": found,
+        "bands": limits,
+    }

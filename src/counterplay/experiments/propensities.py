@@ -1,0 +1,174 @@
+"""The propensities that an evaluation weights its rows by, one function an estimator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+
+from counterplay.data.histories import Histories
+from counterplay.errors import DataError
+from counterplay.evaluation.estimators import popularity_propensities
+from counterplay.learning.config import Game, LinkSettings
+from counterplay.learning.erm import erm
+from counterplay.learning.opponent import opponent
+from counterplay.models.factorization import GMF
+from counterplay.models.items import ItemLevel
+from counterplay.models.link import Link
+from counterplay.models.scorer import History
+from counterplay.seeding import Streams
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.evaluation.scoring import Scores
+    from counterplay.learning.batches import PairBatches
+    from counterplay.models.scorer import Scorer
+
+EstimatorName = Literal[
+    "standard", "popularity", "propensity", "robust", "robust-shared", "logged", "oracle"
+]
+SHARED = ("standard", "popularity", "propensity", "robust-shared", "logged", "oracle")
+
+
+class OpponentSettings(BaseModel):
+    """The exposure model of an evaluation, where a candidate does not bring its own.
+
+    Attributes:
+        kind: item has a logit an item; low-rank is a GMF of `dim`; own is a GMF as wide as the
+            default candidate, 32, which may learn taste along with exposure.
+        dim: Of low-rank.
+        alpha: Strength of its regularizer.
+        floor: The smallest propensity.
+        rate: Learning rate.
+        epochs: At most so many; it stops when the objective stands still.
+        n_negatives: Sampled items a row.
+        batch_size: Rows a batch.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["item", "low-rank", "own"] = "item"
+    dim: Annotated[int, Field(ge=1)] = 2
+    alpha: Annotated[float, Field(ge=0)] = 1.0
+    floor: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    rate: Annotated[float, Field(gt=0)] = 0.02
+    epochs: Annotated[int, Field(ge=1)] = 20
+    n_negatives: Annotated[int, Field(ge=1)] = 4
+    batch_size: Annotated[int, Field(ge=1)] = 8192
+
+    def game(self, seed: int, *, explicit: bool) -> Game:
+        """Return how to fit it."""
+        return Game(
+            loss="squared" if explicit else "logistic",
+            link=LinkSettings(with_outcome=False, floor=self.floor, learn=False),
+            seed=seed,
+            exposure_rate=self.rate,
+            **self.model_dump(exclude={"kind", "dim", "floor"}),
+        )
+
+    def build(self, log: Interactions, seed: int) -> Scorer:
+        """Return a fresh one."""
+        shape = log.n_users, log.n_items
+        if self.kind == "item":
+            return ItemLevel(*shape)
+        dim = self.dim if self.kind == "low-rank" else 32
+        return GMF(*shape, dim=dim, generator=Streams(seed).torch("opponent"))
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """A candidate under evaluation.
+
+    Attributes:
+        name: What to call it.
+        scores: What it is ranked by.
+        model: What an opponent plays against; None where its scores do not suffice.
+        exposure: The opponent that it was trained against, if it was.
+        link: Their link.
+        method: How it was trained.
+        batches: The rows on which it can be played against, where only some are scored.
+    """
+
+    name: str
+    scores: Scores
+    model: Scorer | None
+    exposure: Scorer | None = None
+    link: Link | None = None
+    method: str = "given"
+    batches: PairBatches | None = None
+
+
+def fitted_propensities(
+    estimator: EstimatorName,
+    contestant: Contestant,
+    rivals: Sequence[Contestant],
+    train: Interactions,
+    seen: Interactions,
+    targets: Interactions,
+    settings: OpponentSettings,
+    seed: int,
+) -> NDArray[np.float64]:
+    """Return the propensities of the targets by a model: propensity, robust or robust-shared."""
+    trained = {"propensity": "ps", "robust": "acl"}.get(estimator)
+    if contestant.method == trained and contestant.exposure is not None:
+        assert contestant.link is not None
+        return _at(contestant.exposure, contestant.link, train, seen, targets)
+    exposure = settings.build(train, seed)
+    game = settings.game(seed, explicit=train.is_explicit)
+    if estimator == "propensity":
+        erm(exposure, replace(train, rating=None), game.plain())
+    else:
+        players = list(rivals) if estimator == "robust-shared" else [contestant]
+        models = [each.model for each in players if each.model is not None]
+        if len(models) < len(players):
+            raise DataError(
+                "an opponent needs a candidate's scores of training pairs, and of others; found "
+                f"none with '{contestant.name}'; score some of each too, or leave {estimator} out"
+            )
+        opponent(models, exposure, train, game, batches=contestant.batches)
+    return _at(exposure, Link(**game.link_options()), train, seen, targets)
+
+
+def popularity(
+    train: Interactions, targets: Interactions, exponent: float, floor: float
+) -> NDArray[np.float64]:
+    """Return the propensities of the targets by the popularity of their items in training."""
+    events = np.bincount(train.item, minlength=train.n_items)
+    return popularity_propensities(targets.item, events, exponent=exponent, floor=floor)
+
+
+def logged(targets: Interactions) -> NDArray[np.float64]:
+    """Return the propensities that the data hold."""
+    if targets.propensity is None:
+        raise DataError(
+            "the logged estimator needs propensities in the data; found none; choose another"
+        )
+    return np.array(targets.propensity)
+
+
+def _at(
+    exposure: Scorer, link: Link, train: Interactions, seen: Interactions, targets: Interactions
+) -> NDArray[np.float64]:
+    """Return G at the targets, which were observed, or with ratings had the outcome they had."""
+    exposure.eval()
+    outcomes = np.ones(len(targets), dtype=np.float32)
+    if train.rating is not None and targets.rating is not None:
+        deviation = float(train.rating.std()) or 1.0
+        outcomes = (targets.rating - float(train.rating.mean())) / deviation
+    history = None
+    if exposure.history_length:
+        windows = Histories(seen).last(targets.user, exposure.history_length)
+        history = History.of(torch.from_numpy(windows))
+    with torch.no_grad():
+        users, items = (torch.from_numpy(np.array(each)) for each in (targets.user, targets.item))
+        scores = exposure.cpu()(users, items[:, None], history)
+        q = link.cpu()(scores, torch.from_numpy(outcomes)[:, None])[:, 0]
+    propensities: NDArray[np.float64] = q.double().numpy().clip(link.floor, 1.0)
+    return propensities

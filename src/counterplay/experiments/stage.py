@@ -1,0 +1,194 @@
+"""One evaluation's stage: held-out rows, what each contestant makes of them, and their weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from counterplay.data.splits import TEST, VALIDATION
+from counterplay.errors import ConfigError, DataError
+from counterplay.evaluation.comparison import compare
+from counterplay.evaluation.estimators import weights_of
+from counterplay.evaluation.metrics import ranking_metrics, rating_errors
+from counterplay.evaluation.ranks import MEMORY, full_ranks, sampled_candidates, sampled_ranks
+from counterplay.evaluation.sensitivity import statement
+from counterplay.experiments.propensities import (
+    SHARED,
+    Contestant,
+    EstimatorName,
+    OpponentSettings,
+    fitted_propensities,
+    logged,
+    popularity,
+)
+from counterplay.seeding import Streams
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from counterplay.data.splits import Split
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+RowMetric = Literal["hit", "dcg", "ndcg", "mrr"]
+
+
+class Evaluation(BaseModel):
+    """What to evaluate, and how.
+
+    Attributes:
+        protocol: full ranks among all unseen items; sampled among `n_negatives` of them.
+        n_negatives: Of the sampled protocol.
+        metrics: Of a row's rank; ratings have their own.
+        k: Cutoffs.
+        estimators: Which; see the guide.
+        normalise: Whether to divide by the sum of the weights instead of the number of rows.
+        clip: Propensities below it are raised to it.
+        exponent: Of popularity, in its estimator.
+        floor: The smallest propensity of that estimator.
+        gamma: Factors by which the odds of exposure may be off, for the bands.
+        level: Of the intervals.
+        n_resamples: Of the bootstrap.
+        part: Which rows; test is for the end.
+        opponent: The exposure model where a candidate brings none.
+        memory: Bytes of scores at a time.
+        seed: Of all streams.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    protocol: Literal["full", "sampled"] = "full"
+    n_negatives: Annotated[int, Field(ge=1)] = 100
+    metrics: tuple[RowMetric, ...] = ("hit", "ndcg", "mrr")
+    k: tuple[Annotated[int, Field(ge=1)], ...] = (5, 10, 20)
+    estimators: tuple[EstimatorName, ...] = ("standard", "popularity", "robust")
+    normalise: bool = True
+    clip: Share | None = None
+    exponent: float = 1.0
+    floor: Share = 0.01
+    gamma: tuple[Annotated[float, Field(ge=1)], ...] = ()
+    level: Share = 0.95
+    n_resamples: Annotated[int, Field(ge=1)] = 1000
+    part: Literal["test", "validation"] = "test"
+    opponent: OpponentSettings = OpponentSettings()
+    memory: Annotated[int, Field(ge=1)] = MEMORY
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+class Stage:
+    """The rows that all contestants of one evaluation are judged on."""
+
+    def __init__(self, split: Split, config: Evaluation, *, explicit: bool) -> None:
+        self.split, self.config, self.explicit = split, config, explicit
+        held_out = TEST if config.part == "test" else VALIDATION
+        self.targets = split.test if config.part == "test" else split.validation
+        if not len(self.targets):
+            raise DataError(
+                f"an evaluation needs {config.part} rows; found none; prepare the data with a "
+                "split that holds some out"
+            )
+        self.seen = split.interactions.take(split.part < held_out)
+        self.train = split.train if explicit else replace(split.train, rating=None)
+        self.streams = Streams(config.seed)
+        self._values: dict[str, dict[tuple[str, int], NDArray[np.float64]]] = {}
+        self._weights: dict[tuple[str, str], NDArray[np.float64]] = {}
+        self._candidates: NDArray[np.int32] | None = None
+
+    @property
+    def protocol(self) -> str:
+        """Return how rows are judged, for the record."""
+        if self.explicit:
+            return "ratings"
+        full = self.config.protocol == "full"
+        return "full" if full else f"sampled-{self.config.n_negatives}"
+
+    def values(self, contestant: Contestant) -> dict[tuple[str, int], NDArray[np.float64]]:
+        """Return a value a row for each metric and cutoff."""
+        if contestant.name not in self._values:
+            self._values[contestant.name] = self._measured(contestant)
+        return self._values[contestant.name]
+
+    def _measured(self, contestant: Contestant) -> dict[tuple[str, int], NDArray[np.float64]]:
+        config, targets = self.config, self.targets
+        if self.explicit:
+            assert targets.rating is not None
+            predicted = contestant.scores.of(targets.user, targets.item[:, None])[:, 0]
+            return {
+                (name, 0): errors
+                for name, errors in rating_errors(predicted, targets.rating).items()
+            }
+        if config.protocol == "full":
+            ranks = full_ranks(contestant.scores, targets, self.seen, memory=config.memory)
+        else:
+            if self._candidates is None:
+                rng = self.streams.numpy("candidates")
+                self._candidates = sampled_candidates(self.seen, targets, config.n_negatives, rng)
+            ranks = sampled_ranks(
+                contestant.scores, targets.user, self._candidates, memory=config.memory
+            )
+        return ranking_metrics(ranks, np.arange(len(ranks)), names=config.metrics, k=config.k)
+
+    def weights(
+        self, estimator: EstimatorName, contestant: Contestant, rivals: Sequence[Contestant]
+    ) -> NDArray[np.float64]:
+        """Return the inverse propensities of the rows."""
+        key = estimator, "" if estimator in SHARED else contestant.name
+        if key not in self._weights:
+            q = self._propensities(estimator, contestant, rivals)
+            self._weights[key] = weights_of(q, clip=self.config.clip)
+        return self._weights[key]
+
+    def _propensities(
+        self, estimator: EstimatorName, contestant: Contestant, rivals: Sequence[Contestant]
+    ) -> NDArray[np.float64]:
+        config = self.config
+        if estimator == "standard":
+            return np.ones(len(self.targets))
+        if estimator == "popularity":
+            return popularity(self.train, self.targets, config.exponent, config.floor)
+        if estimator == "logged":
+            return logged(self.targets)
+        if estimator == "oracle":
+            raise ConfigError(
+                "the oracle estimator needs a world whose exposure is known; found a dataset; "
+                "choose another"
+            )
+        return fitted_propensities(
+            estimator, contestant, rivals, self.train, self.seen, self.targets, config.opponent,
+            config.seed,
+        )  # fmt: skip
+
+    def compared(
+        self, estimator: EstimatorName, contestants: Sequence[Contestant]
+    ) -> list[dict[str, Any]]:
+        """Compare all contestants under one estimator's weights, metric by metric."""
+        weights = self.weights(estimator, contestants[0], contestants)
+        _, clusters = np.unique(self.targets.user, return_inverse=True)
+        found = []
+        for metric, k in self.values(contestants[0]):
+            by_name = {each.name: self.values(each)[metric, k] for each in contestants}
+            rng = self.streams.numpy("comparison", metric, k)
+            for first, second, difference in compare(by_name, weights, clusters, rng):
+                found.append(
+                    {
+                        "metric": metric,
+                        "k": k,
+                        "estimator": estimator,
+                        "first": first,
+                        "second": second,
+                        "value": difference.value,
+                        "low": difference.low,
+                        "high": difference.high,
+                        "level": difference.level,
+                        "n": difference.n,
+                        "p": difference.p_value,
+                        "statement": None
+                        if self.explicit or estimator == "standard"  # no odds to be off
+                        else statement(first, second, by_name[first], by_name[second], weights),
+                    }
+                )
+        return found

@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import pytrec_eval
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.metrics import ndcg_score
+
+import counterplay as cp
+from counterplay.evaluation import metrics
+from counterplay.evaluation.metrics import METRICS, ranking_metrics
+
+CUTOFFS = (1, 2, 3, 5, 10)
+Users = list[list[float]]
+
+# Ranks in one list a user: all different. And any ranks at all: tied, crowded, absent.
+DISTINCT = st.lists(st.lists(st.integers(1, 12).map(float), max_size=7, unique=True), max_size=6)
+ANY_RANK = st.integers(2, 24).map(lambda twice: twice / 2) | st.just(math.inf)
+CROWDED = st.lists(st.lists(ANY_RANK, max_size=7), max_size=6)
+
+
+def rows(users: Users) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    group = np.repeat(np.arange(len(users)), [len(ranks) for ranks in users]).astype(np.int64)
+    return np.array([rank for ranks in users for rank in ranks], dtype=np.float64), group
+
+
+def plain(name: str, ranks: list[float], k: int) -> float:
+    """One user's metric, word for word."""
+    if not ranks:
+        return math.nan
+    hits = [rank for rank in ranks if rank <= k]
+    dcg = sum(1 / math.log2(1 + rank) for rank in hits)
+    precisions = [min(1, sum(other <= rank for other in ranks) / rank) for rank in hits]
+    possible = min(len(ranks), k)
+    return {
+        "hit": float(len(hits) > 0),
+        "recall": len(hits) / len(ranks),
+        "precision": min(1, len(hits) / k),
+        "dcg": dcg,
+        "ndcg": min(1, dcg / sum(1 / math.log2(1 + place) for place in range(1, possible + 1))),
+        "mrr": 1 / min(hits) if hits else 0.0,
+        "map": min(1, sum(precisions) / possible),
+    }[name]
+
+
+@given(DISTINCT | CROWDED)
+def test_metrics_equal_their_plain_twins_and_all_but_dcg_end_at_1(users: Users) -> None:
+    found = ranking_metrics(*rows(users), names=METRICS, k=CUTOFFS, n_groups=len(users))
+    assert set(found) == set(itertools.product(METRICS, CUTOFFS))
+    for (name, k), values in found.items():
+        expected = [plain(name, ranks, k) for ranks in users]
+        np.testing.assert_allclose(values, expected, rtol=1e-12, err_msg=f"{name}@{k}")
+        outside = (values < 0) | (values > (math.inf if name == "dcg" else 1))
+        assert not outside.any(), (name, k)
+
+
+@given(CROWDED.filter(len), st.integers(0, 99))
+def test_order_and_labels_of_rows_change_not_one_bit(users: Users, seed: int) -> None:
+    (ranks, group), rng = rows(users), np.random.default_rng(seed)
+    order, label = rng.permutation(len(ranks)), rng.permutation(len(users))
+    found = ranking_metrics(ranks, group, names=METRICS, k=CUTOFFS, n_groups=len(users))
+    shuffled = ranking_metrics(
+        ranks[order], label[group[order]], names=METRICS, k=CUTOFFS, n_groups=len(users)
+    )
+    for key, values in found.items():
+        np.testing.assert_array_equal(values, shuffled[key][label], err_msg=str(key))
+
+
+def test_golden_numbers() -> None:
+    """Targets at 1, 3 and 6; at 2; and a user without any."""
+    found = ranking_metrics(
+        np.array([6.0, 2.0, 1.0, 3.0]), np.array([0, 1, 0, 0]), names=METRICS, k=(2, 5), n_groups=3
+    )
+    expected: dict[tuple[str, int], list[float]] = {
+        ("hit", 5): [1, 1],
+        ("recall", 5): [2 / 3, 1],
+        ("precision", 5): [0.4, 0.2],
+        ("dcg", 5): [1.5, 0.6309297535714575],  # 1 + 1/2; 1 / log2(3)
+        ("ndcg", 5): [1.5 / 2.1309297535714574, 0.6309297535714575],
+        ("mrr", 5): [1, 0.5],
+        ("map", 5): [(1 + 2 / 3) / 3, 0.5],
+        ("recall", 2): [1 / 3, 1],
+        ("precision", 2): [0.5, 0.5],
+        ("ndcg", 2): [1 / 1.6309297535714575, 0.6309297535714575],
+        ("map", 2): [1 / 2, 0.5],
+    }
+    for key, values in expected.items():
+        np.testing.assert_allclose(found[key], [*values, np.nan], rtol=1e-14, err_msg=str(key))
+
+
+def test_one_target_a_row_gives_the_textbook_values_of_hit_and_ndcg() -> None:
+    found = ranking_metrics(np.array([1.0, 3.0, 5.5, 11.0]), np.arange(4), k=(5, 10))
+    assert list(found) == [("hit", 5), ("ndcg", 5), ("hit", 10), ("ndcg", 10)]
+    assert found["hit", 5].tolist() == [1, 1, 0, 0]
+    assert found["hit", 10].tolist() == [1, 1, 1, 0]
+    np.testing.assert_allclose(found["ndcg", 10], [1, 0.5, 1 / math.log2(6.5), 0])
+
+
+@pytest.mark.parametrize("n_targets", [1, 2, 5, 9])
+def test_a_perfect_list_has_exactly_1(n_targets: int) -> None:
+    ranks = np.arange(n_targets, 0, -1.0)
+    found = ranking_metrics(ranks, np.zeros(n_targets, int), names=("ndcg", "map"), k=CUTOFFS)
+    assert all(values.tolist() == [1.0] for values in found.values())
+
+
+def test_crowded_ties_end_at_1() -> None:
+    """Five targets tie on places 1 to 5, ranks of 3; two on 1 and 2, where precision is 1."""
+    found = ranking_metrics(np.array([1.5, 10, 1.5]), np.zeros(3, int), names=["map"], k=[10])
+    assert found["map", 10] == pytest.approx([2.3 / 3])
+    found = ranking_metrics(np.full(5, 3.0), np.zeros(5, int), names=METRICS, k=[3])
+    assert METRICS == ("hit", "recall", "precision", "dcg", "ndcg", "mrr", "map")
+    assert [found[name, 3].item() for name in METRICS] == [1, 1, 1, 2.5, 1, 1 / 3, 1]
+
+
+def random_lists(seed: int) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]:
+    """Return relevance, scores without ties and ranks of 40 users and 30 items."""
+    rng = np.random.default_rng(seed)
+    ranks = rng.permuted(np.tile(np.arange(1.0, 31.0), (40, 1)), axis=1)
+    relevant = rng.random((40, 30)) < rng.uniform(0.02, 0.6, (40, 1))
+    relevant[np.arange(40), rng.integers(0, 30, 40)] = True
+    return relevant, 31 - ranks, ranks
+
+
+@pytest.mark.parametrize("k", [1, 5, 10, 30])
+def test_ndcg_agrees_with_scikit_learn(k: int) -> None:
+    relevant, scores, ranks = random_lists(k)
+    found = ranking_metrics(ranks[relevant], np.nonzero(relevant)[0], names=["ndcg"], k=[k])
+    for user, value in enumerate(found["ndcg", k]):
+        expected = ndcg_score(relevant[[user]], scores[[user]], k=k, ignore_ties=True)
+        assert value == pytest.approx(expected, rel=1e-9)
+
+
+def test_metrics_agree_with_trec_eval() -> None:
+    """Its map_cut divides by all targets, also where k places cannot hold them."""
+    relevant, scores, ranks = random_lists(0)
+    k = (1, 5, 10, 30)
+    truth = {f"{u}": {f"{i}": int(relevant[u, i]) for i in range(30)} for u in range(40)}
+    run = {f"{u}": {f"{i}": float(scores[u, i]) for i in range(30)} for u in range(40)}
+    cuts = ",".join(map(str, k))
+    measures = {f"{name}.{cuts}" for name in ("ndcg_cut", "recall", "P", "map_cut", "success")}
+    expected = pytrec_eval.RelevanceEvaluator(truth, measures | {"recip_rank"}).evaluate(run)
+    found = ranking_metrics(ranks[relevant], np.nonzero(relevant)[0], names=METRICS, k=k)
+    names = {"ndcg": "ndcg_cut", "recall": "recall", "precision": "P", "hit": "success"}
+    theirs = {name: [expected[f"{u}"][name] for u in range(40)] for name in expected["0"]}
+    assert found["mrr", 30] == pytest.approx(theirs["recip_rank"])
+    n_targets = relevant.sum(1)
+    for cutoff in k:
+        for ours, name in names.items():
+            assert found[ours, cutoff] == pytest.approx(theirs[f"{name}_{cutoff}"])
+        over_all = found["map", cutoff] * np.minimum(n_targets, cutoff) / n_targets
+        assert over_all == pytest.approx(theirs[f"map_cut_{cutoff}"])
+
+
+def test_no_rows_are_groups_without_targets() -> None:
+    none, nobody = np.empty(0), np.empty(0, dtype=np.int32)
+    assert np.isnan(ranking_metrics(none, nobody, names=["map"], k=[3], n_groups=2)["map", 3]).all()
+    assert all(len(values) == 0 for values in ranking_metrics(none, nobody).values())
+
+
+def test_unknown_metrics_are_refused_with_the_nearest_known() -> None:
+    for name, nearest in {"NDCG": "ndcg", "recal": "recall", "prec": "precision"}.items():
+        with pytest.raises(cp.ConfigError, match=f"found '{name}'; did you mean '{nearest}'"):
+            ranking_metrics(np.ones(1), np.zeros(1, int), names=["hit", name])
+
+
+@pytest.mark.parametrize("k", [0, -5, 2.5])
+def test_cutoffs_that_are_no_lengths_are_refused(k: int) -> None:
+    with pytest.raises(cp.ConfigError, match=f"1 or more; found {k}"):
+        ranking_metrics(np.ones(1), np.zeros(1, int), k=[5, k])
+
+
+@pytest.mark.parametrize(
+    ("ranks", "group", "n_groups", "message"),
+    [
+        ([1.0, 0.5], [0, 1], None, "from 1; found 0.5 in row 1"),
+        ([math.nan, 1.0], [0, 1], None, "from 1; found nan in row 0"),
+        ([1.0, 2.0], [0], None, r"found the shapes \(2,\) and \(1,\)"),
+        ([[1.0], [2.0]], [[0], [1]], None, r"found the shapes \(2, 1\)"),
+        ([1.0, 2.0], [0.0, 1.0], None, "whole numbers; found the type float64"),
+        ([1.0, 2.0], [0, -1], None, "found -1"),
+        ([1.0, 2.0], [0, 3], 3, "n_groups - 1 = 2; found 3"),
+    ],
+)
+def test_what_cannot_be_ranks_is_refused(
+    ranks: list[float], group: list[int], n_groups: int | None, message: str
+) -> None:
+    with pytest.raises(cp.DataError, match=message):
+        ranking_metrics(np.array(ranks), np.array(group), n_groups=n_groups)
+
+
+RATINGS = st.lists(st.tuples(st.floats(-9, 9), st.integers(1, 5)), min_size=1, max_size=9)
+
+
+@given(RATINGS)
+def test_rating_errors_equal_their_plain_twins(pairs: list[tuple[float, int]]) -> None:
+    predicted, rating = (np.array(column) for column in zip(*pairs, strict=True))
+    found = metrics.rating_errors(predicted, rating.astype(np.uint8))
+    assert found["mse"].tolist() == pytest.approx([(p - r) ** 2 for p, r in pairs])
+    assert found["mae"].tolist() == pytest.approx([abs(p - r) for p, r in pairs])
+    root = math.sqrt(sum((p - r) ** 2 for p, r in pairs) / len(pairs))
+    assert metrics.rmse(found["mse"]) == pytest.approx(root)
+
+
+def test_ratings_of_another_length_and_means_of_nothing_are_refused() -> None:
+    with pytest.raises(cp.DataError, match=r"shapes \(2,\) and \(1,\)"):
+        metrics.rating_errors(np.ones(2), np.ones(1))
+    with pytest.raises(cp.DataError, match="must have rows"):
+        metrics.rmse(np.empty(0))
+
+
+LISTS = st.lists(st.lists(st.integers(-1, 5), min_size=3, max_size=3), min_size=1, max_size=6)
+
+
+@given(LISTS.filter(lambda lists: any(item >= 0 for row in lists for item in row)))
+def test_catalogue_metrics_equal_their_plain_twins(lists: list[list[int]]) -> None:
+    items, events = np.array(lists), [8, 1, 0, 5, 2, 100]
+    flat = [item for row in lists for item in row if item >= 0]
+    times = [flat.count(item) for item in range(6)]
+    assert metrics.coverage(items, 6) == pytest.approx(len(set(flat)) / 6)
+    differences = sum(abs(one - other) for one in times for other in times)
+    assert metrics.gini(items, 6) == pytest.approx(differences / (2 * 6 * sum(times)))
+    popularity = sum(events[item] for item in flat) / len(flat)
+    assert metrics.mean_popularity(items, np.array(events)) == pytest.approx(popularity)
+
+
+def test_gini_is_0_for_equal_shares_and_nearly_1_for_one_item() -> None:
+    assert metrics.gini(np.arange(12).reshape(4, 3), 12) == 0
+    assert metrics.gini(np.full((5, 1), 7), 12) == pytest.approx(11 / 12)
+
+
+def test_lists_of_padding_cover_nothing_and_have_no_mean() -> None:
+    nothing = np.full((2, 3), -1)
+    assert metrics.coverage(nothing, 4) == 0
+    with pytest.raises(cp.DataError, match="only padding"):
+        metrics.gini(nothing, 4)
+    with pytest.raises(cp.DataError, match="only padding"):
+        metrics.mean_popularity(nothing, np.ones(4, int))
+
+
+@pytest.mark.parametrize("items", [[[0, 4]], [[-2, 0]], [[0.0, 1.0]]])
+def test_lists_of_unknown_items_are_refused(items: list[list[int]]) -> None:
+    with pytest.raises(cp.DataError, match="n_items - 1 = 3, or -1 for padding; found"):
+        metrics.coverage(np.array(items), 4)
