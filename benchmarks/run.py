@@ -28,6 +28,7 @@ NAMES = (
     "quality",
     "ranking",
     "uncertainty",
+    "open_bandit",
 )
 
 

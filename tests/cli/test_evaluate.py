@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import counterplay as cp
+from counterplay.cli import console
 from counterplay.experiments.config import run_config
 from counterplay.experiments.run import train_run
 
@@ -63,33 +64,49 @@ def test_help_has_an_example(command: str, run: Run) -> None:
         assert option in outcome.out
 
 
+def rows_of(text: str, first: str) -> list[list[str]]:
+    """Return the cells of a table's rows that begin with `first`."""
+    return [line.split() for line in text.splitlines() if line.split()[:1] == [first]]
+
+
 def test_a_table_on_the_terminal(folder: Path, run: Run) -> None:
     outcome = run("evaluate", folder / "erm", *FAST)
     assert outcome.code == 0, outcome.err
-    lines = outcome.out.splitlines()
-    assert lines[0] == "shop, test rows, full, 95% intervals over users"
-    rows = [line.split() for line in lines if line.split()[:1] == ["erm"]]
+    title = outcome.out.splitlines()[0]
+    for part in ("shop", "86 test rows", "full", "95% intervals"):
+        assert part in title
+    rows = rows_of(outcome.out, "erm")
     expected = [(e, f"{m}@5") for e in ("standard", "popularity", "robust")
                 for m in ("hit", "ndcg", "mrr")]  # fmt: skip
     assert [(row[1], row[2]) for row in rows] == expected
     result = json.loads(run("evaluate", folder / "erm", *FAST, "--json").out)
     for row, each in zip(rows, result["estimates"], strict=True):
-        value, low, high = (f"{each[key]:.4f}" for key in ("value", "low", "high"))
-        numbers = [value, f"[{low},", f"{high}]", str(each["n"]), f"{each['ess']:.0f}"]
-        assert row[3:] == numbers
+        assert row[3:6] == [f"{each[key]:.4f}" for key in ("value", "low", "high")]
+        assert row[-1] == f"{each['ess']:.0f}"
+
+
+def test_a_table_fits_into_80_columns(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console.out, "_width", 80)
+    out = run("compare", folder / "erm", folder / "acl", *FAST, "--gamma", 2).out
+    assert "…" not in out
+    rows = [*rows_of(out, "erm"), *rows_of(out, "acl")]
+    assert all(set(row[1:2]) & {"standard", "popularity", "robust-shared", "−"} for row in rows)
+    assert len(rows) == 2 * 9 + 2 * 6 + 9  # estimates, bands and differences: a line each
 
 
 def test_bands_on_the_terminal(folder: Path, run: Run) -> None:
     outcome = run("evaluate", folder / "acl", *FAST, "--estimator", "robust",
                   "--gamma", 1, "--gamma", 2.5)  # fmt: skip
     assert outcome.code == 0, outcome.err
-    bands = outcome.out.partition("bands:")[2]
-    rows = [line.split() for line in bands.splitlines() if line.split()[:1] == ["acl"]]
+    estimates, mark, bands = outcome.out.partition("factor Γ")
+    rows = rows_of(bands, "acl")
     assert [row[3] for row in rows] == ["1", "2.5"] * 3
-    for narrow, wide in zip(rows[::2], rows[1::2], strict=True):
-        assert narrow[4] == narrow[6]
-        assert float(wide[4]) <= float(narrow[4]) <= float(wide[6])
-    assert "bands:" not in run("evaluate", folder / "acl", *STANDARD).out
+    for row, narrow, wide in zip(rows_of(estimates, "acl"), rows[::2], rows[1::2], strict=True):
+        assert narrow[4] == narrow[5] == row[3]
+        assert float(wide[4]) < float(row[3]) < float(wide[5])
+    assert mark not in run("evaluate", folder / "acl", *STANDARD).out
 
 
 def test_json_has_the_keys_that_others_read(folder: Path, run: Run) -> None:
@@ -187,7 +204,7 @@ BAD_SCORES: list[tuple[Callable[[pl.DataFrame], pl.DataFrame], str]] = [
         lambda frame: frame.with_columns(item=pl.col("item") + 1),
         "found 20 of 600 rows with an item that the dataset does not know",
     ),
-    (without_numbers, "found 20 of 600 rows with no number as their score"),
+    (without_numbers, "found 20 of 600 rows with no finite number as their score"),
     (repeated, "found 3 rows that repeat a pair"),
     (lambda frame: frame.rename({"score": "rating"}), "found columns user, item, rating"),
     (lambda frame: frame.clear(), "found none for 20 of 20 users with test rows"),
@@ -299,19 +316,22 @@ def test_reservations_go_to_standard_error(folder: Path, run: Run) -> None:
 def test_a_comparison_on_the_terminal(folder: Path, run: Run) -> None:
     outcome = run("compare", folder / "erm", folder / "acl", *FAST)
     assert outcome.code == 0, outcome.err
-    said = [line for line in outcome.out.splitlines() if line.startswith("erm − acl")]
+    rows = [row for row in rows_of(outcome.out, "erm") if row[1:3] == ["−", "acl"]]
     result = json.loads(run("compare", folder / "erm", folder / "acl", *FAST, "--json").out)
-    assert len(said) == len(result["comparisons"]) == 3 * 3
+    assert len(rows) == len(result["comparisons"]) == 3 * 3
     assert {each["estimator"] for each in result["comparisons"]} == {
         "standard",
         "popularity",
         "robust-shared",
     }
-    for line, each in zip(said, result["comparisons"], strict=True):
-        assert f"{each['metric']}@5, {each['estimator']}: {each['value']:+.4f} [" in line
-        assert f"p {each['p']:.4f}" in line
-        assert (each["statement"] or "p ") in line
     assert {each["candidate"] for each in result["estimates"]} == {"erm", "acl"}
+    for row, each in zip(rows, result["comparisons"], strict=True):
+        assert row[3:5] == [each["estimator"], f"{each['metric']}@5"]
+        assert row[5:8] == [f"{each[key]:+.4f}" for key in ("value", "low", "high")]
+        assert row[8] == f"{each['p']:.4f}"
+        if each["statement"]:
+            assert f"{each['metric']}@5, {each['estimator']}: {each['statement']}" in outcome.out
+    assert sum(each["statement"] is not None for each in result["comparisons"]) == 6
 
 
 def test_a_comparison_with_bands_is_written(folder: Path, tmp_path: Path, run: Run) -> None:
@@ -320,8 +340,9 @@ def test_a_comparison_with_bands_is_written(folder: Path, tmp_path: Path, run: R
     assert outcome.code == 0, outcome.err
     result = json.loads((tmp_path / "x.json").read_text())
     assert len(result["comparisons"]) == 2 * 3
-    assert len(result["bands"]) == 2 * 2 * 3
-    assert "bands:" in outcome.out
+    assert {each["candidate"] for each in result["bands"]} == {"erm", "acl"}
+    assert {each["estimator"] for each in result["bands"]} >= {"popularity"}
+    assert "factor Γ" in outcome.out
 
 
 @pytest.mark.parametrize(

@@ -176,8 +176,8 @@ def test_a_handful_of_rows_that_carries_all_is_warned_of() -> None:
 @pytest.mark.parametrize(
     ("n_rows", "n_weights", "n_users", "message"),
     [
-        (0, 0, 0, "found 0 rows and 0 weights"),
-        (3, 2, 3, "found 3 rows and 2 weights"),
+        (0, 0, 0, "found 0 values and 0 weights"),
+        (3, 2, 3, "found 3 values and 2 weights"),
         (3, 3, 2, r"\(3, 1\) values and \(2,\) clusters"),
     ],
 )
@@ -274,3 +274,15 @@ def test_golden_popularity_propensities() -> None:
     found = popularity_propensities(np.array([2, 0, 1, 2]), np.array([25, 0, 100]), exponent=0.5)
     assert found.tolist() == [1, 0.5, 0.01, 1]
     assert popularity_propensities(np.array([0]), np.array([0, 0])).tolist() == [0.01]
+
+
+def test_one_user_has_no_interval_and_json_says_so() -> None:
+    (found,) = estimated({("hit", 5): [1.0, 0.0]}, np.ones(2), [0, 0]).values()
+    assert found.to_dict()["low"] is None
+    assert found.to_dict()["value"] == 0.5
+
+
+@pytest.mark.parametrize(("exponent", "floor"), [(-1.0, 0.1), (1.0, 0.0), (1.0, 2.0)])
+def test_popularity_that_gives_no_propensities_is_refused(exponent: float, floor: float) -> None:
+    with pytest.raises(cp.ConfigError, match="a floor above 0 and at most 1"):
+        cp.popularity_propensities(np.array([0]), np.array([3, 0]), exponent=exponent, floor=floor)

@@ -37,11 +37,11 @@ def test_lists_equal_sorting_whatever_the_memory(
 
 
 @pytest.mark.parametrize("n_values", [9, 10**6])
-@pytest.mark.parametrize("k", [1, 10, 99, 100, 120])
+@pytest.mark.parametrize("k", [1, 10, 999, 1000, 1200])
 def test_long_lists_with_and_without_ties_equal_sorting(k: int, n_values: int) -> None:
     rng = np.random.default_rng(k)
-    matrix = rng.integers(0, n_values, (30, 100)).astype(float)
-    seen = log_of(zip(*rng.integers(0, [[30], [100]], (2, 400)).tolist(), strict=True), 30, 100)
+    matrix = rng.integers(0, n_values, (30, 1000)).astype(float)
+    seen = log_of(zip(*rng.integers(0, [[30], [1000]], (2, 400)).tolist(), strict=True), 30, 1000)
     items, best = top_k(MatrixScores(matrix), np.arange(30), seen, k)
     for user, scores in enumerate(matrix.tolist()):
         expected = plain_list(scores, items_of(seen, user), k)
@@ -141,13 +141,11 @@ def test_a_failure_midway_leaves_what_was_there(tmp_path: Path) -> None:
     assert path.read_bytes() == b"from the day before"
 
 
-@pytest.mark.xfail(raises=AssertionError, reason="BUG: lists.parquet.part stays")
 def test_a_failure_midway_leaves_nothing_half_written(tmp_path: Path) -> None:
     write_and_fail(tmp_path / "lists.parquet")
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.xfail(raises=FileNotFoundError, reason="BUG: without users there is no file to rename")
 def test_no_users_are_a_table_without_rows(tmp_path: Path) -> None:
     path, log = tmp_path / "lists.parquet", cp.read(TEXT)
     write_top_k(path, scored(log), np.empty(0, int), log, 3)

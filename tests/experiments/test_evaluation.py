@@ -206,22 +206,25 @@ def test_the_memory_changes_nothing(protocol: str, runs: Path) -> None:
             runs / "attn",
             config=how("standard", "robust", protocol=protocol, n_negatives=20, memory=memory),
         )
-        for memory in (1 << 28, 1000)
+        for memory in (1 << 28, 4000)
     )
     assert large["estimates"] == small["estimates"]
 
 
-def test_validation_rows_are_ranked_without_what_came_after(runs: Path, dataset: Path) -> None:
+@pytest.mark.parametrize("name", ["erm", "attn"])
+def test_validation_rows_are_ranked_by_what_came_before(
+    name: str, runs: Path, dataset: Path
+) -> None:
     split = cp.load_split(dataset)
     other = cp.Split(  # what was validation is the test now, and the test was never there
         split.interactions.take(split.part < 2),
         np.where(split.part[split.part < 2] == 1, 2, 0).astype(np.int8),
         "earlier",
     )
-    candidate, _, _ = load_run(runs / "erm", replace(split.train, rating=None))
+    candidate, _, _ = load_run(runs / name, replace(split.train, rating=None))
     scores = ModelScores(candidate, other.train).of_all(np.arange(40))
     expected = by_hand(np.array(scores), other)
-    result = evaluate_run(runs / "erm", config=how("standard", part="validation"))
+    result = evaluate_run(runs / name, config=how("standard", part="validation"))
     assert result["part"] == "validation"
     for key, value in values_of(result).items():
         assert value == pytest.approx(expected[key[1], key[2]].mean())
@@ -323,7 +326,6 @@ def test_what_was_never_held_out_cannot_be_judged_by(dataset: Path, tmp_path: Pa
     assert evaluate_run(run, config=how("standard", part="validation"))["estimates"][0]["n"] == 80
 
 
-@pytest.mark.xfail(reason="NaN of what is seen is written into the model's own logits")
 def test_popularity_itself_can_be_ranked(dataset: Path, tmp_path: Path) -> None:
     run = trained(dataset, tmp_path / "pop", "method=erm", "candidate.name=pop")
     split = cp.load_split(dataset)
@@ -334,7 +336,6 @@ def test_popularity_itself_can_be_ranked(dataset: Path, tmp_path: Path) -> None:
             assert value == pytest.approx(expected[key[1], key[2]].mean())
 
 
-@pytest.mark.xfail(reason="one user's interval is NaN, which JSON does not have")
 def test_what_is_written_is_json_even_for_one_user(dataset: Path, tmp_path: Path) -> None:
     split = cp.load_split(dataset)
     part = np.where(split.interactions.user == 0, split.part, 0).astype(np.int8)
@@ -407,7 +408,6 @@ def test_validation_pairs_are_no_training_pairs(runs: Path, dataset: Path) -> No
         evaluate_scores(untrained, dataset, how("robust"))
 
 
-@pytest.mark.xfail(reason="infinite scores turn into NaN logits", raises=RuntimeWarning)
 def test_scores_may_hide_what_was_seen_behind_minus_infinity(runs: Path, dataset: Path) -> None:
     """As implicit and others do; either one sentence, or as if they were not given."""
     split = cp.load_split(dataset)
@@ -506,22 +506,6 @@ def test_other_test_rows_leave_the_opponent_of_given_scores_as_it_is(
     for data in (dataset, tmp_path / "other"):
         evaluate_scores(frame, data, how("robust"))
     assert len(states) == 2
-    assert equal(*states)
-
-
-def test_what_the_scores_say_of_test_pairs_does_not_move_their_opponent(
-    runs: Path, dataset: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    split = cp.load_split(dataset)
-    matrix = matrix_of(runs / "erm", split)
-    other = matrix.copy()
-    other[split.test.user, split.test.item] += 5
-    states = watch(monkeypatch)
-    results = [
-        evaluate_scores(frame_of(each, split), dataset, how("standard", "robust"))
-        for each in (matrix, other)
-    ]
-    assert values_of(results[0])["standard", "hit", 5] < values_of(results[1])["standard", "hit", 5]
     assert equal(*states)
 
 

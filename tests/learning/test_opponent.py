@@ -183,9 +183,13 @@ def test_of_rated_items_only_the_observed_one_is_weighted(ratings: cp.Interactio
     pairs = np.arange(ratings.n_users * ratings.n_items)
     flat = np.full(len(pairs), 3.0, dtype=np.float32)
     candidate = Watched(ratings.n_users, ratings.n_items, pairs, flat)
-    exposure = ItemLevel(ratings.n_users, ratings.n_items)
-    fit = opponent([candidate], exposure, ratings, how(loss="squared", epochs=5))
+    log = ratings.take(ratings.item != 7)  # an item that is sampled, and never rated
+    exposure, alone = (ItemLevel(ratings.n_users, ratings.n_items) for _ in range(2))
+    fit = opponent([candidate], exposure, log, how(loss="squared", epochs=5))
+    opponent([candidate], alone, log, how(loss="squared", alpha=0))
     assert set(asked) == {1}
+    assert exposure.bias[7] != 0  # held by the sampled items
+    assert (alone.bias != 0)[:, 0].tolist() == [item != 7 for item in range(ratings.n_items)]
     losses = [epoch.exposure_loss for epoch in fit.epochs]
     assert losses[0] is not None
     assert losses[-1] is not None

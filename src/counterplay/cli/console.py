@@ -44,9 +44,9 @@ def print_pairs(rows: dict[str, str]) -> None:
 
 def print_table(title: str, columns: dict[str, list[str]]) -> None:
     """Print a result for people, a column a name."""
-    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD)
-    for name in columns:
-        table.add_column(name)
+    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for place, name in enumerate(columns):
+        table.add_column(name, no_wrap=place > 0)  # names of runs may be long
     for row in zip(*columns.values(), strict=True):
         table.add_row(*(Text(cell) for cell in row))
     out.print(table)

@@ -145,52 +145,57 @@ def _give(result: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
     if as_json:
         console.print_json(result)
         return
-    first = result["estimates"][0]
+    found, first = result["estimates"], result["estimates"][0]
     console.print_table(
-        f"{result['dataset']}, {result['part']} rows, {first['protocol']}, "
+        f"{result['dataset']}, {first['n']:,} {result['part']} rows, {first['protocol']}; "
         f"{first['level']:.0%} intervals over users",
         {
-            "candidate": [each["candidate"] for each in result["estimates"]],
-            "estimator": [each["estimator"] for each in result["estimates"]],
-            "metric": [_metric(each) for each in result["estimates"]],
-            "value": [_number(each) for each in result["estimates"]],
-            "rows": [f"{each['n']:,}" for each in result["estimates"]],
-            "effective": [f"{each['ess']:,.0f}" for each in result["estimates"]],
+            "candidate": [each["candidate"] for each in found],
+            "estimator": [each["estimator"] for each in found],
+            "metric": [_metric(each) for each in found],
+            "value": [f"{each['value']:.4f}" for each in found],
+            "low": [f"{each['low']:.4f}" for each in found],
+            "high": [f"{each['high']:.4f}" for each in found],
+            "effective": [f"{each['ess']:,.0f}" for each in found],
         },
     )
     if result["bands"]:
         console.print_table(
-            "bands: the smallest and largest value if exposure odds are off by a factor Γ",
+            "the smallest and largest value if the odds of exposure are off by a factor Γ",
             {
                 "candidate": [each["candidate"] for each in result["bands"]],
                 "estimator": [each["estimator"] for each in result["bands"]],
                 "metric": [_metric(each) for each in result["bands"]],
                 "Γ": [f"{each['gamma']:g}" for each in result["bands"]],
-                "from … to": [
-                    f"{each['low']:.4f} … {each['high']:.4f}" for each in result["bands"]
-                ],
+                "low": [f"{each['low']:.4f}" for each in result["bands"]],
+                "high": [f"{each['high']:.4f}" for each in result["bands"]],
             },
         )
-    for each in result.get("comparisons", ()):
-        _show_comparison(each)
+    if "comparisons" in result:
+        _show_comparisons(result["comparisons"])
     if out is not None:
         console.print_pairs({"written to": str(out)})
 
 
-def _show_comparison(each: dict[str, Any]) -> None:
-    said = f"; {each['statement']}" if each["statement"] else ""
-    console.print_pairs(
+def _show_comparisons(found: list[dict[str, Any]]) -> None:
+    console.print_table(
+        "differences on the same rows; p by sign flips over users, Holm's correction",
         {
-            f"{each['first']} − {each['second']}": f"{_metric(each)}, {each['estimator']}: "
-            f"{each['value']:+.4f} [{each['low']:+.4f}, {each['high']:+.4f}], "
-            f"p {each['p']:.4f}{said}"
-        }
+            "first − second": [f"{each['first']} − {each['second']}" for each in found],
+            "estimator": [each["estimator"] for each in found],
+            "metric": [_metric(each) for each in found],
+            "difference": [f"{each['value']:+.4f}" for each in found],
+            "low": [f"{each['low']:+.4f}" for each in found],
+            "high": [f"{each['high']:+.4f}" for each in found],
+            "p": [f"{each['p']:.4f}" for each in found],
+        },
     )
+    for each in found:
+        if each["statement"]:
+            console.out.print(
+                f"{_metric(each)}, {each['estimator']}: {each['statement']}", markup=False
+            )
 
 
 def _metric(each: dict[str, Any]) -> str:
     return f"{each['metric']}@{each['k']}" if each["k"] else str(each["metric"])
-
-
-def _number(each: dict[str, Any]) -> str:
-    return f"{each['value']:.4f} [{each['low']:.4f}, {each['high']:.4f}]"

@@ -24,7 +24,8 @@ def as_logits(
         >>> float(as_logits(scores, outcomes, np.array([0.0]))[0].round(3))
         0.0
     """
-    mean, deviation = float(scores.mean()), float(scores.std()) or 1.0
+    mean = float(scores.mean())
+    deviation = float(scores.std()) if scores.min() < scores.max() else 1.0
     design = np.stack([(scores - mean) / deviation, np.ones(len(scores))], axis=1)
     coefficients = np.zeros(2)
     for _ in range(_STEPS):

@@ -1,12 +1,14 @@
-"""Doubly robust ranking metrics: a relevance model, corrected by what was observed.
+"""Doubly robust ranking metrics: a relevance model, corrected by what happened when shown.
 
 With r̂(u, i) the model's probability that i is relevant to u, and c(rank) a metric's value at a
 rank, a user's relevant items add up to
 
-    Σ_i r̂ · c  +  Σ_observed (1 − r̂) · c / q        over        Σ_i r̂  +  Σ_observed (1 − r̂) / q
+    Σ_i r̂ · c  +  Σ_exposed (y − r̂) · c / q        over        Σ_i r̂  +  Σ_exposed (y − r̂) / q
 
-where i runs over the items that the user has not seen. It is right if either the relevance model
-or the propensities are. Only the first k items of a ranking have a value, so the sum on the left
+where i runs over the items that the user has not seen, and y says whether an exposed item was
+taken. It is right if either the relevance model or the propensities are. It needs the rows that
+were exposed and *not* taken: a log of clicks alone cannot correct a relevance model, because what
+contradicts it is missing. Only the first k items of a ranking have a value, so the sum on the left
 needs k of them.
 """
 
@@ -33,48 +35,60 @@ if TYPE_CHECKING:
 def doubly_robust(
     scores: Scores,
     relevance: Scores,
-    targets: Interactions,
+    exposed: Interactions,
+    outcomes: NDArray[np.bool_],
     seen: Interactions,
     ranks: NDArray[np.float64],
     weights: NDArray[np.float64],
     *,
-    names: Sequence[str],
-    k: Sequence[int],
+    users: NDArray[np.integer] | None = None,
+    names: Sequence[str] = ("hit", "ndcg"),
+    k: Sequence[int] = (10,),
     memory: int = MEMORY,
 ) -> tuple[dict[tuple[str, int], NDArray[np.float64]], NDArray[np.float64]]:
     """Return numerators by metric and k and denominators, each one number a user, `[U]`.
 
+    The estimate is the sum of the ones over the sum of the others; `counterplay.bootstrap` takes
+    both, with `np.arange(U)` as clusters.
+
     Args:
         scores: The candidate.
         relevance: Probabilities of relevance, in [0, 1].
-        targets: Observed rows.
+        exposed: Rows that were shown, taken or not, none of them in `seen`.
+        outcomes: Whether they were taken, `[n]`.
         seen: What is no candidate for recommendation.
-        ranks: Full ranks of the targets under `scores`.
-        weights: Inverse propensities of the targets.
+        ranks: Full ranks of the exposed rows under `scores`, `[n]`.
+        weights: Their inverse propensities, `[n]`.
+        users: Whom to sum over, ascending; by default those with exposed rows.
         names: Metrics that a single target has: hit, dcg, ndcg, mrr.
         k: Cutoffs.
-        memory: Bytes of scores at a time.
+        memory: Bytes at a time.
     """
-    users, user = np.unique(targets.user, return_inverse=True)
-    believed = _probabilities(relevance.of(targets.user, targets.item[:, None])[:, 0])
-    surprise = weights * (1 - believed)
-    observed = ranking_metrics(ranks, np.arange(len(ranks)), names=names, k=k)
+    if np.isin(exposed.pair, seen.pair).any():
+        raise DataError(
+            "exposed rows must not be among those that were seen before; found some that are; "
+            "leave them out"
+        )
+    users = np.unique(exposed.user) if users is None else users
+    user = np.searchsorted(users, exposed.user)
+    believed = _probabilities(relevance.of(exposed.user, exposed.item[:, None])[:, 0])
+    surprise = weights * (outcomes - believed)
+    at_rank = ranking_metrics(ranks, np.arange(len(ranks)), names=names, k=k)
     items, _ = top_k(scores, users, seen, max(k), memory=memory)
     at_top = _probabilities(relevance.of(users, np.maximum(items, 0))) * (items >= 0)
-    by_place = ranking_metrics(
-        np.arange(1.0, max(k) + 1), np.arange(max(k)), names=names, k=k
-    )  # the value of each place of a list
+    places = np.arange(max(k))
+    at_place = ranking_metrics(places + 1.0, places, names=names, k=k)
     totals = np.empty(len(users))
     for part, found in score_matrices(relevance, users, seen.n_items, memory):
         totals[part] = np.nansum(hide(_probabilities(found), users[part], seen), axis=1)
     numerators = {
-        key: at_top @ by_place[key] + np.bincount(user, surprise * values, minlength=len(users))
-        for key, values in observed.items()
+        key: at_top @ at_place[key] + np.bincount(user, surprise * values, minlength=len(users))
+        for key, values in at_rank.items()
     }
     return numerators, totals + np.bincount(user, surprise, minlength=len(users))
 
 
-def _probabilities(found: NDArray[np.float32]) -> NDArray[np.float32]:
+def _probabilities(found: NDArray[np.floating]) -> NDArray[np.floating]:
     if found.size and (found.min() < 0 or found.max() > 1):
         raise DataError(
             "relevance must be probabilities between 0 and 1; found values from "

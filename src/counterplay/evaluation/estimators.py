@@ -63,8 +63,9 @@ class Estimate:
     normalised: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        return asdict(self)
+        """Return plain values, ready for JSON; an interval that is not there is None."""
+        plain = asdict(self)
+        return {name: None if value != value else value for name, value in plain.items()}
 
 
 def weights_of(
@@ -113,12 +114,14 @@ def estimates(
         level: Of the intervals.
         n_resamples: Of the bootstrap.
     """
-    matrix = np.stack([np.asarray(each, dtype=np.float64) for each in values.values()], axis=1)
-    if not len(matrix) or len(matrix) != len(weights):
+    lengths = {len(each) for each in values.values()}
+    if not len(weights) or lengths != {len(weights)}:
+        found = ", ".join(f"{length:,}" for length in sorted(lengths)) or "no"
         raise DataError(
-            f"an estimate needs rows, and a weight for each; found {len(matrix):,} rows and "
+            f"an estimate needs rows, and a weight for each; found {found} values and "
             f"{len(weights):,} weights; give both for the same rows"
         )
+    matrix = np.stack([np.asarray(each, dtype=np.float64) for each in values.values()], axis=1)
     denominators = weights if normalise else np.ones_like(weights)
     numerators = matrix * weights[:, None]
     resamples = bootstrap(numerators, denominators, clusters, rng, n_resamples=n_resamples)
@@ -150,6 +153,11 @@ def popularity_propensities(
         >>> popularity_propensities(np.array([0, 1]), np.array([4, 1]), exponent=0.5)
         array([1. , 0.5])
     """
+    if not (0 < floor <= 1 and exponent >= 0):
+        raise ConfigError(
+            "popularity needs an exponent of 0 or more and a floor above 0 and at most 1; found "
+            f"{exponent} and {floor}; change them"
+        )
     share = events[items] / max(int(events.max(initial=0)), 1)
     propensities: NDArray[np.float64] = np.maximum(share**exponent, floor)
     return propensities

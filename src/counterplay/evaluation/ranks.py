@@ -2,7 +2,8 @@
 
 A rank is 1 for the best. Ties get their expected rank, `1 + greater + equal / 2`. What a user has
 in training is no candidate, unless it is the target itself. Work goes in chunks under a budget of
-memory, and what comes out does not depend on it.
+memory. A model is always asked for the same number of users at a time, because matrix products
+round differently by shape: so what comes out does not depend on the budget.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
     from counterplay.evaluation.scoring import Scores
 
-MEMORY = 1 << 24  # bytes of scores at a time, by default: what a cache holds is fastest
-_BYTES_A_SCORE = 8  # a float32, and as much again while a model computes it
+MEMORY = 1 << 28  # bytes, by default
+_AT_ONCE = 1 << 20  # scores that are computed at a time, if memory allows: they stay in a cache
+_BYTES_A_SCORE = 32  # a number, what a model holds to compute it, and what is done with it
 _BLOCK = 1 << 18  # scores that are counted at a time
 
 
@@ -51,31 +53,24 @@ def sampled_ranks(
     memory: int = MEMORY,
 ) -> NDArray[np.float64]:
     """Return the rank of each row's first candidate among all of the row `[n, 1 + n_sampled]`."""
-    size = chunk_size(candidates.shape[1], memory)
-    return np.concatenate(
-        [
-            ranks_of_first(
-                checked(scores.of(users[begin : begin + size], candidates[begin : begin + size]))
-            )
-            for begin in range(0, len(users), size)
-        ]
-        or [np.empty(0)]
-    )
+    ranks = np.empty(len(users), dtype=np.float64)
+    for part, rows in _parts(np.arange(len(users)), candidates.shape[1], memory):
+        found = scores.of(users[rows], candidates[rows])[: part.stop - part.start]
+        ranks[part] = ranks_of_first(checked(found))
+    return ranks
 
 
 def score_matrices(
     scores: Scores, users: NDArray[np.integer], n_items: int, memory: int
-) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+) -> Iterator[tuple[slice, NDArray[np.floating]]]:
     """Yield the scores of all items for parts of `users`, `[part, n_items]`, free to be changed."""
-    size = chunk_size(n_items, memory)
-    for begin in range(0, len(users), size):
-        part = slice(begin, min(begin + size, len(users)))
-        yield part, checked(scores.of_all(users[part]))
+    for part, asked in _parts(users, n_items, memory):
+        yield part, checked(scores.of_all(asked)[: part.stop - part.start])
 
 
 def hide(
-    found: NDArray[np.float32], users: NDArray[np.integer], seen: Interactions
-) -> NDArray[np.float32]:
+    found: NDArray[np.floating], users: NDArray[np.integer], seen: Interactions
+) -> NDArray[np.floating]:
     """Make what the users have seen incomparable: NaN is neither above nor below a target."""
     begins, lengths = seen.offsets[users], np.diff(seen.offsets)[users]
     rows = np.repeat(np.arange(len(users)), lengths)
@@ -84,18 +79,24 @@ def hide(
     return found
 
 
-def chunk_size(n_scores: int, memory: int) -> int:
-    """Return how many rows of `n_scores` fit into `memory` bytes."""
-    size = memory // (_BYTES_A_SCORE * max(n_scores, 1))
-    if size < 1:
+def _parts(
+    values: NDArray[np.integer], n_scores: int, memory: int
+) -> Iterator[tuple[slice, NDArray[np.integer]]]:
+    """Yield parts of `values`, all of one length; the last is filled up with its last value."""
+    fitting = memory // (_BYTES_A_SCORE * max(n_scores, 1))
+    if fitting < 1:
         raise ConfigError(
             f"the memory must hold one user's scores, {_BYTES_A_SCORE * n_scores:,} bytes; found "
             f"{memory:,}; raise it"
         )
-    return size
+    size = min(fitting, max(1, _AT_ONCE // max(n_scores, 1)))
+    for begin in range(0, len(values), size):
+        part = slice(begin, min(begin + size, len(values)))
+        fill = np.repeat(values[part.stop - 1 :][:1], size - (part.stop - part.start))
+        yield part, np.concatenate([values[part], fill])
 
 
-def checked(found: NDArray[np.float32]) -> NDArray[np.float32]:
+def checked(found: NDArray[np.floating]) -> NDArray[np.floating]:
     """Refuse scores that cannot be compared."""
     if found.size and np.isnan(found.min()):
         raise DataError(
@@ -106,7 +107,7 @@ def checked(found: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _counted(
-    found: NDArray[np.float32], rows: NDArray[np.int64], wanted: NDArray[np.float32]
+    found: NDArray[np.floating], rows: NDArray[np.int64], wanted: NDArray[np.floating]
 ) -> NDArray[np.float64]:
     """Return `1 + above + (beside − 1) / 2`: a target is beside itself.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
     from counterplay.evaluation.scoring import Scores
 
-Lists = tuple["NDArray[np.int32]", "NDArray[np.float32]"]
+Lists = tuple["NDArray[np.int32]", "NDArray[np.floating]"]
 
 
 def top_k(
@@ -58,23 +58,35 @@ def write_top_k(
     begin = 0
     try:
         for items, found in _parts(scores, users, seen, k, memory):
-            who = users[begin : begin + len(items)]
+            table = _rows(users[begin : begin + len(items)], items, found, seen).to_arrow()
             begin += len(items)
-            row, place = np.nonzero(items >= 0)
-            table = pl.DataFrame(
-                {
-                    "user": seen.users.decode(who[row]),
-                    "item": seen.items.decode(items[row, place]),
-                    "rank": (place + 1).astype(np.int32),
-                    "score": found[row, place],
-                }
-            ).to_arrow()
             writer = writer or pq.ParquetWriter(beside, table.schema, compression="zstd")
             writer.write_table(table)
-    finally:
-        if writer is not None:
+        if writer is None:
+            none = np.empty((0, k))
+            _rows(users, none.astype(np.int32), none, seen).write_parquet(beside)
+        else:
             writer.close()
-    beside.replace(path)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _rows(
+    users: NDArray[np.integer],
+    items: NDArray[np.int32],
+    found: NDArray[np.floating],
+    seen: Interactions,
+) -> pl.DataFrame:
+    row, place = np.nonzero(items >= 0)
+    return pl.DataFrame(
+        {
+            "user": seen.users.decode(users[row]),
+            "item": seen.items.decode(items[row, place]),
+            "rank": (place + 1).astype(np.int32),
+            "score": found[row, place],
+        }
+    )
 
 
 def _parts(
@@ -88,7 +100,7 @@ def _parts(
         yield _best(found, k)
 
 
-def _best(found: NDArray[np.float32], k: int) -> Lists:
+def _best(found: NDArray[np.floating], k: int) -> Lists:
     """Return the k largest of each row in order; the lower index first among equals."""
     n = found.shape[1]
     kept = min(k, n)
@@ -97,14 +109,14 @@ def _best(found: NDArray[np.float32], k: int) -> Lists:
         # All above the k-th value are in; of those equal to it, the first ones fill up.
         above, equal = found > least, found == least
         room = kept - np.count_nonzero(above, axis=1)[:, None]
-        chosen = above | (equal & (np.cumsum(equal, axis=1) <= room))
+        chosen = above | (equal & (np.cumsum(equal, axis=1, dtype=np.int32) <= room))
         items = np.nonzero(chosen)[1].reshape(len(found), kept)
     else:
         items = np.broadcast_to(np.arange(n), found.shape)
     values = np.take_along_axis(found, items, axis=1)
     order = np.argsort(-values, axis=1, kind="stable")
     lists = np.full((len(found), k), -1, dtype=np.int32)
-    best = np.full((len(found), k), -np.inf, dtype=np.float32)
+    best = np.full((len(found), k), -np.inf, dtype=found.dtype)
     best[:, :kept] = np.take_along_axis(values, order, axis=1)
     lists[:, :kept] = np.take_along_axis(items, order, axis=1)
     lists[best == -np.inf] = -1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 class Scores(Protocol):
     """What evaluation asks of a candidate."""
 
-    def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.float32]:
+    def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.floating]:
         """Return the scores of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""
 
-    def of_all(self, users: NDArray[np.integer]) -> NDArray[np.float32]:
-        """Return the scores of all items for `users` `[B]`, `[B, n_items]`."""
+    def of_all(self, users: NDArray[np.integer]) -> NDArray[np.floating]:
+        """Return the scores of all items, `[B, n_items]`, in memory that the caller may change."""
 
 
 class ModelScores:
@@ -36,17 +37,18 @@ class ModelScores:
     """
 
     def __init__(self, model: Scorer, seen: Interactions) -> None:
-        self.model = model
+        self.model = model.eval()
         self.histories = Histories(seen)
-        self._device = next((value.device for value in model.parameters()), torch.device("cpu"))
+        held = chain(model.parameters(), model.buffers())
+        self._device = next((value.device for value in held), torch.device("cpu"))
 
-    def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.float32]:
+    def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.floating]:
         """Return the scores of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""
         with torch.no_grad():
             scores = self.model(self._tensor(users), self._tensor(items), self._history(users))
         return _numbers(scores)
 
-    def of_all(self, users: NDArray[np.integer]) -> NDArray[np.float32]:
+    def of_all(self, users: NDArray[np.integer]) -> NDArray[np.floating]:
         """Return the scores of all items for `users` `[B]`, `[B, n_items]`."""
         with torch.no_grad():
             scores = self.model.score_all(self._tensor(users), self._history(users))
@@ -83,18 +85,20 @@ class TableScores:
         order = np.argsort(pairs, kind="stable")
         self.n_items = n_items
         self.pairs = pairs[order]
-        self.scores = score[order].astype(np.float32)
+        self.scores = score[order]
 
-    def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.float32]:
+    def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.floating]:
         """Return the scores of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""
         wanted = users[:, None].astype(np.int64) * self.n_items + items
+        if not len(self.pairs):
+            return np.full(wanted.shape, -np.inf)
         place = np.minimum(np.searchsorted(self.pairs, wanted), len(self.pairs) - 1)
         there = self.pairs[place] == wanted
-        return np.where(there, self.scores[place], np.float32(-np.inf))
+        return np.where(there, self.scores[place], -np.inf)
 
-    def of_all(self, users: NDArray[np.integer]) -> NDArray[np.float32]:
+    def of_all(self, users: NDArray[np.integer]) -> NDArray[np.floating]:
         """Return the scores of all items for `users` `[B]`, `[B, n_items]`."""
-        found = np.full((len(users), self.n_items), -np.inf, dtype=np.float32)
+        found = np.full((len(users), self.n_items), -np.inf, dtype=self.scores.dtype)
         begins, ends = (
             np.searchsorted(self.pairs, (users.astype(np.int64) + step) * self.n_items)
             for step in (0, 1)
@@ -106,6 +110,6 @@ class TableScores:
         return found
 
 
-def _numbers(scores: torch.Tensor) -> NDArray[np.float32]:
-    numbers: NDArray[np.float32] = scores.float().cpu().numpy()
+def _numbers(scores: torch.Tensor) -> NDArray[np.floating]:
+    numbers: NDArray[np.floating] = scores.float().cpu().numpy()
     return numbers

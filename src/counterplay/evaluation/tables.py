@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from counterplay.data.formats import format_of, readable, scan
+from counterplay.data.formats import batches, format_of, readable, scan, without_blank_end
 from counterplay.errors import DataError
 from counterplay.evaluation.scoring import TableScores
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
@@ -23,7 +22,7 @@ COLUMNS = ("user", "item", "score")
 
 
 def read_scores(
-    table: Path | pl.DataFrame, log: Interactions, users: NDArray[np.integer]
+    table: str | Path | pl.DataFrame, log: Interactions, users: NDArray[np.integer]
 ) -> TableScores:
     """Read scores and hold them against the dataset.
 
@@ -32,7 +31,7 @@ def read_scores(
         log: The dataset: its ids.
         users: The users who are to be ranked for; every one of them must have scores.
     """
-    frame = table if isinstance(table, pl.DataFrame) else _read(table)
+    frame = table if isinstance(table, pl.DataFrame) else _read(Path(table))
     _must(
         all(name in frame.columns for name in COLUMNS),
         f"columns {', '.join(frame.columns)}",
@@ -42,8 +41,13 @@ def read_scores(
         vocabulary.encode(_ids(frame[name], vocabulary))
         for name, vocabulary in (("user", log.users), ("item", log.items))
     )
+    _must(
+        not frame["score"].dtype.is_nested(),
+        f"a column 'score' of {frame['score'].dtype}",
+        "give one number a row",
+    )
     score = frame["score"].cast(pl.Float64, strict=False).to_numpy()
-    _none(np.isnan(score), "no number as their score", "leave them out, or score them")
+    _none(~np.isfinite(score), "no finite number as their score", "leave them out, or score them")
     _none(item < 0, "an item that the dataset does not know", "leave them out")
     known = user >= 0  # others may well be scored too; they are not asked for
     user, item, score = user[known], item[known], score[known]
@@ -64,14 +68,27 @@ def read_scores(
 def _read(path: Path) -> pl.DataFrame:
     kind = format_of(path)
     with readable(path, kind):
-        return scan(path, kind).collect()
+        frame = scan(path, kind)
+        whole = batches(frame) if kind == "parquet" else without_blank_end(batches(frame))
+        parts = list(whole)
+        return pl.concat(parts) if parts else frame.collect()
 
 
 def _ids(column: pl.Series, vocabulary: Vocabulary) -> pl.Series:
     """Read numbers that came as text, and the reverse, as the dataset has them."""
+    _must(
+        not column.dtype.is_nested(),
+        f"a column '{column.name}' of {column.dtype}",
+        "give one id a row",
+    )
+    if vocabulary.is_text or isinstance(column.dtype, pl.Categorical | pl.Enum):
+        column = column.cast(pl.String)
     if vocabulary.is_text:
-        return column.cast(pl.String)
-    return column.cast(pl.Int64, strict=False)  # what is no number is unknown
+        return column
+    whole = column.cast(pl.Int64, strict=False)  # what is no number is unknown
+    if column.dtype.is_float():
+        return pl.select(pl.when(whole.cast(column.dtype) == column).then(whole)).to_series()
+    return whole
 
 
 def _none(bad: NDArray[np.bool_], what: str, what_next: str) -> None:

@@ -24,6 +24,10 @@ from counterplay.models.table import ScoreTable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
+    from counterplay.evaluation.estimators import Values
+
 
 def evaluate_run(
     run: str | Path, data: str | Path | None = None, config: Evaluation | None = None
@@ -122,7 +126,8 @@ def _result(stage: Stage, contestants: Sequence[Contestant]) -> dict[str, Any]:
     """Return all estimates and bands as plain values."""
     config = stage.config
     _, clusters = np.unique(stage.targets.user, return_inverse=True)
-    found, limits = [], []
+    found: list[dict[str, Any]] = []
+    limits: list[dict[str, Any]] = []
     for contestant in contestants:
         values = stage.values(contestant)
         for estimator in config.estimators:
@@ -140,21 +145,8 @@ def _result(stage: Stage, contestants: Sequence[Contestant]) -> dict[str, Any]:
                 n_resamples=config.n_resamples,
             )
             found += [{"candidate": contestant.name, **each.to_dict()} for each in estimated]
-            for (metric, k), rows in values.items() if config.gamma else ():
-                for gamma, (low, high) in zip(
-                    config.gamma, bands(rows, weights, config.gamma), strict=True
-                ):
-                    limits.append(
-                        {
-                            "candidate": contestant.name,
-                            "metric": metric,
-                            "k": k,
-                            "estimator": estimator,
-                            "gamma": gamma,
-                            "low": float(low),
-                            "high": float(high),
-                        }
-                    )
+            if config.gamma and estimator != "standard":  # all shown: no odds to be off
+                limits += _bands(contestant.name, estimator, values, weights, config.gamma)
     return {
         "dataset": stage.split.interactions.name,
         "part": config.part,
@@ -162,3 +154,22 @@ def _result(stage: Stage, contestants: Sequence[Contestant]) -> dict[str, Any]:
         "estimates": found,
         "bands": limits,
     }
+
+
+def _bands(
+    name: str, estimator: str, values: Values, weights: NDArray[np.float64], gammas: Sequence[float]
+) -> list[dict[str, Any]]:
+    """Return how far each estimate could be off, as plain values."""
+    return [
+        {
+            "candidate": name,
+            "metric": metric,
+            "k": k,
+            "estimator": estimator,
+            "gamma": gamma,
+            "low": float(low),
+            "high": float(high),
+        }
+        for (metric, k), rows in values.items()
+        for gamma, (low, high) in zip(gammas, bands(rows, weights, gammas), strict=True)
+    ]

@@ -24,4 +24,4 @@ class ItemLevel(Scorer):
 
     def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of all items, one row a user."""
-        return (self.bias.T + self.constant).expand(len(users), -1)
+        return (self.bias.T + self.constant).repeat(len(users), 1)

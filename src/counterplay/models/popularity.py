@@ -50,4 +50,4 @@ class Popularity(Scorer):
 
     def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of all items, one row a user."""
-        return self.logits[:-1].expand(len(users), -1)
+        return self.logits[:-1].repeat(len(users), 1)

@@ -69,7 +69,7 @@ class Scorer(nn.Module):
         raise NotImplementedError
 
     def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
-        """Return the logits of all items for `users` `[B]`, `[B, n_items]`."""
+        """Return the logits of all items for `users` `[B]`, `[B, n_items]`, free to be changed."""
         everything = torch.arange(self.n_items, device=users.device)
         return torch.cat(
             [
