@@ -29,6 +29,8 @@ from counterplay.models.link import Link
 from counterplay.models.registry import ModelName, build
 from counterplay.models.scorer import History, Scorer
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*the opponent was still moving")  # few epochs
+
 QUICK = OpponentSettings(epochs=2, batch_size=64)
 
 
@@ -134,20 +136,22 @@ def test_the_classes_of_opponents(stand: Stand) -> None:
     assert not torch.equal(first, other)
 
 
-def test_the_settings_reach_the_game() -> None:
+def test_the_settings_reach_the_game(stand: Stand) -> None:
     settings = OpponentSettings(
         alpha=0.3, floor=0.2, rate=0.07, epochs=5, n_negatives=3, batch_size=9
     )
-    game = settings.game(4, explicit=False)
+    game = settings.game(stand.train, 4)
     assert (game.alpha, game.exposure_rate, game.rate, game.epochs) == (0.3, 0.07, 0.07, 5)
     assert (game.n_negatives, game.batch_size, game.seed) == (3, 9, 4)
     assert (game.link.floor, game.link.with_outcome, game.link.learn) == (0.2, False, False)
-    assert (game.loss, settings.game(4, explicit=True).loss) == ("logistic", "squared")
+    explicit = replace(stand.train, rating=np.ones(len(stand.train), dtype=np.float32))
+    assert (game.loss, settings.game(explicit, 4).loss) == ("logistic", "squared")
+    assert OpponentSettings().game(stand.train, 0).batch_size == len(stand.train) // 32
 
 
 def test_propensity_is_a_model_that_was_fitted_alone(stand: Stand) -> None:
     alone = ItemLevel(stand.train.n_users, stand.train.n_items)
-    erm(alone, stand.train, Training(epochs=2, batch_size=64, rate=0.02))
+    erm(alone, stand.train, Training(epochs=2, batch_size=len(stand.train) // 32, rate=0.02))
     with torch.no_grad():
         expected = torch.sigmoid(alone.score_all(torch.arange(1))[0]).numpy()
     found = stand.fitted("propensity", stand.contestant("erm"))

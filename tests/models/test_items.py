@@ -55,6 +55,17 @@ def test_it_starts_at_even_odds_and_takes_a_parameter_an_item() -> None:
     assert model.history_length == 0
 
 
+def test_what_all_items_score_may_be_changed_row_by_row() -> None:
+    """Ranking hides what one user has seen; that is nobody else's, and not the model's."""
+    model = item_level()
+    with torch.no_grad():
+        for n in (1, 3):
+            found = model.score_all(torch.arange(n))
+            found[0] = torch.nan
+            assert not found[1:].isnan().any()
+    assert not model.score_all(torch.arange(2)).isnan().any()
+
+
 def test_its_gradient_is_that_of_the_items_asked_for() -> None:
     model = item_level().train()
     items = torch.tensor([[2, 2, 5], [2, -1, 7]])

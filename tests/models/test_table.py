@@ -67,7 +67,6 @@ def test_it_has_nothing_to_learn_and_follows_its_state() -> None:
     assert set(table.state_dict()) == {"pairs", "logits"}
 
 
-@pytest.mark.xfail(reason="-1 reaches the pair before: the last item of the user before")
 def test_an_unknown_item_is_a_pair_that_is_not_given() -> None:
     table = whole_table()
     assert table(torch.tensor([1]), torch.tensor([[-1]])).tolist() == [[-np.inf]]

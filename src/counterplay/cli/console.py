@@ -10,6 +10,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -45,11 +46,12 @@ def print_pairs(rows: dict[str, str]) -> None:
 def print_table(title: str, columns: dict[str, list[str]]) -> None:
     """Print a result for people, a column a name."""
     table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for place, name in enumerate(columns):
-        table.add_column(name, no_wrap=place > 0)  # names of runs may be long
+    for place, name in enumerate(columns):  # names of runs may be long: they are folded
+        table.add_column(name, no_wrap=place > 0, overflow="fold", min_width=None if place else 6)
     for row in zip(*columns.values(), strict=True):
         table.add_row(*(Text(cell) for cell in row))
-    out.print(table)
+    whole = Measurement.get(out, out.options.update(max_width=10_000), table).maximum
+    out.print(table, width=None if out.is_terminal else max(whole, out.width))
 
 
 @contextmanager
@@ -66,7 +68,7 @@ def notes() -> Iterator[list[str]]:
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
-    for note in collected:
+    for note in dict.fromkeys(collected):
         err.print(f"note: {note}", markup=False)
 
 

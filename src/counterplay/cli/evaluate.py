@@ -19,7 +19,7 @@ _Protocol = Annotated[
     typer.Option(help="Rank among all unseen items (full), or among 100 sampled ones."),
 ]
 _Cutoffs = Annotated[
-    list[int] | None, typer.Option("--k", help="A cutoff; may be repeated; 5, 10, 20.", min=1)
+    list[int] | None, typer.Option("--k", help="A cutoff; may be repeated; 10.", min=1)
 ]
 _Estimators = Annotated[
     list[str] | None,
@@ -67,6 +67,7 @@ def evaluate(
     """
     from counterplay.experiments.evaluation import evaluate_run, evaluate_scores
 
+    _check_out(out)
     settings = _settings(protocol, k, estimator, gamma, part, seed, assignments)
     if (run is None) == (scores is None):
         raise ConfigError(
@@ -105,8 +106,9 @@ def compare(
     """
     from counterplay.experiments.evaluation import compare_runs
 
+    _check_out(out)
     settings = _settings(protocol, k, estimator, gamma, part, seed, assignments)
-    if not estimator:
+    if "estimators" not in settings.model_fields_set:
         shared = ("standard", "popularity", "robust-shared")
         settings = settings.model_copy(update={"estimators": shared})
     with console.notes():
@@ -137,6 +139,14 @@ def _settings(
     return configured(Evaluation, None, assignments or (), options)
 
 
+def _check_out(out: Path | None) -> None:
+    """Refuse a place that cannot be written before any work is done."""
+    if out is not None and (out.is_dir() or not out.parent.is_dir() or not out.name):
+        raise ConfigError(
+            f"--out must name a file in a folder that exists; found '{out}'; name another"
+        )
+
+
 def _give(result: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
     if out is not None:
         beside = out.with_name(f"{out.name}.part")
@@ -154,8 +164,8 @@ def _give(result: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
             "estimator": [each["estimator"] for each in found],
             "metric": [_metric(each) for each in found],
             "value": [f"{each['value']:.4f}" for each in found],
-            "low": [f"{each['low']:.4f}" for each in found],
-            "high": [f"{each['high']:.4f}" for each in found],
+            "low": [_number(each["low"]) for each in found],
+            "high": [_number(each["high"]) for each in found],
             "effective": [f"{each['ess']:,.0f}" for each in found],
         },
     )
@@ -185,13 +195,14 @@ def _show_comparisons(found: list[dict[str, Any]]) -> None:
             "estimator": [each["estimator"] for each in found],
             "metric": [_metric(each) for each in found],
             "difference": [f"{each['value']:+.4f}" for each in found],
-            "low": [f"{each['low']:+.4f}" for each in found],
-            "high": [f"{each['high']:+.4f}" for each in found],
+            "low": [_number(each["low"], "+") for each in found],
+            "high": [_number(each["high"], "+") for each in found],
             "p": [f"{each['p']:.4f}" for each in found],
         },
     )
     for each in found:
-        if each["statement"]:
+        beyond_chance = each["low"] is not None and each["low"] * each["high"] > 0
+        if each["statement"] and beyond_chance:
             console.out.print(
                 f"{_metric(each)}, {each['estimator']}: {each['statement']}", markup=False
             )
@@ -199,3 +210,7 @@ def _show_comparisons(found: list[dict[str, Any]]) -> None:
 
 def _metric(each: dict[str, Any]) -> str:
     return f"{each['metric']}@{each['k']}" if each["k"] else str(each["metric"])
+
+
+def _number(value: float | None, sign: str = "") -> str:
+    return "–" if value is None else f"{value:{sign}.4f}"

@@ -64,8 +64,12 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON; an interval that is not there is None."""
-        plain = asdict(self)
-        return {name: None if value != value else value for name, value in plain.items()}
+        return asdict(self) | {"low": finite(self.low), "high": finite(self.high)}
+
+
+def finite(value: float) -> float | None:
+    """Return the value, or None where it is not a number: JSON has no word for that."""
+    return value if np.isfinite(value) else None
 
 
 def weights_of(

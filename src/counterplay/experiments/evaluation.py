@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,9 @@ import polars as pl
 from counterplay.data.store import load_split
 from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.calibration import as_logits
-from counterplay.evaluation.estimators import estimates
+from counterplay.evaluation.estimators import Estimate, estimates
 from counterplay.evaluation.scoring import ModelScores
-from counterplay.evaluation.sensitivity import bands
+from counterplay.evaluation.sensitivity import band_of_mean, bands
 from counterplay.evaluation.tables import read_scores
 from counterplay.experiments.propensities import SHARED, Contestant
 from counterplay.experiments.run import load_run, read_record
@@ -51,8 +52,11 @@ def compare_runs(
     runs: Sequence[str | Path], data: str | Path | None = None, config: Evaluation | None = None
 ) -> dict[str, Any]:
     """Evaluate several runs on the same rows, and say which differences stand."""
-    if len(runs) < 2:
-        raise ConfigError(f"a comparison needs two runs or more; found {len(runs)}; name another")
+    if len({Path(run).resolve() for run in runs}) < max(2, len(runs)):
+        named = ", ".join(str(run) for run in runs)
+        raise ConfigError(
+            f"a comparison needs two different runs or more; found {named}; name another"
+        )
     stage, contestants = _stage(runs, data, config or Evaluation())
     result = _result(stage, contestants)
     result["comparisons"] = [
@@ -90,7 +94,7 @@ def _stage(
 
 def _names(runs: Sequence[Path]) -> list[str]:
     """Return the folders' names, or their whole paths where names repeat."""
-    names = [run.name for run in runs]
+    names = [run.resolve().name for run in runs]
     return names if len(set(names)) == len(names) else [str(run) for run in runs]
 
 
@@ -102,22 +106,26 @@ def _trained(name: str, run: str | Path, stage: Stage) -> Contestant:
 
 
 def _given(name: str, table: Path | pl.DataFrame, stage: Stage) -> Contestant:
-    """Make scores a contestant; an opponent plays on the pairs that have one, test rows apart."""
+    """Make scores a contestant; an opponent plays on the pairs that have one.
+
+    Observed is what is in training; test rows are as unobserved as everything else.
+    """
     train, targets = stage.train, stage.targets
     scores = read_scores(table, stage.split.interactions, targets.user)
-    usable = ~np.isin(scores.pairs, targets.pair)
-    pairs, values = scores.pairs[usable], scores.scores[usable].astype(np.float64)
-    observed = np.isin(pairs, stage.seen.pair)
+    pairs, n_negatives = scores.pairs, stage.config.opponent.n_negatives
+    observed = np.isin(pairs, train.pair)
     model = batches = None
     if observed.any() and not observed.all():
-        logits = as_logits(values, observed, scores.scores.astype(np.float64))
+        # The opponent meets n_negatives others an observed pair, whatever their share here.
+        shift = np.log((~observed).sum() / (observed.sum() * n_negatives))
+        logits = as_logits(scores.scores, observed, scores.scores) + shift
         model = ScoreTable(train.n_users, train.n_items, scores.pairs, logits.astype(np.float32))
         batches = PairBatches(
             pairs // train.n_items,
             pairs % train.n_items,
             observed,
-            batch_size=stage.config.opponent.batch_size,
-            n_negatives=stage.config.opponent.n_negatives,
+            batch_size=stage.config.opponent.game(train, 0).batch_size,
+            n_negatives=n_negatives,
         )
     return Contestant(name, scores, model, batches=batches)
 
@@ -144,9 +152,10 @@ def _result(stage: Stage, contestants: Sequence[Contestant]) -> dict[str, Any]:
                 level=config.level,
                 n_resamples=config.n_resamples,
             )
+            estimated += [_root(each) for each in estimated if each.metric == "mse"]
             found += [{"candidate": contestant.name, **each.to_dict()} for each in estimated]
             if config.gamma and estimator != "standard":  # all shown: no odds to be off
-                limits += _bands(contestant.name, estimator, values, weights, config.gamma)
+                limits += _bands(contestant.name, estimator, values, weights, config)
     return {
         "dataset": stage.split.interactions.name,
         "part": config.part,
@@ -156,10 +165,22 @@ def _result(stage: Stage, contestants: Sequence[Contestant]) -> dict[str, Any]:
     }
 
 
+def _root(squared: Estimate) -> Estimate:
+    """Return the root of a mean squared error; its interval is that of the square."""
+    value, low, high = (float(np.sqrt(each)) for each in (squared.value, squared.low, squared.high))
+    return replace(squared, metric="rmse", value=value, low=low, high=high)
+
+
 def _bands(
-    name: str, estimator: str, values: Values, weights: NDArray[np.float64], gammas: Sequence[float]
+    name: str, estimator: str, values: Values, weights: NDArray[np.float64], config: Evaluation
 ) -> list[dict[str, Any]]:
     """Return how far each estimate could be off, as plain values."""
+
+    def limits(rows: NDArray[np.float64]) -> list[tuple[float, float]]:
+        if config.normalise:
+            return [(low, high) for low, high in bands(rows, weights, config.gamma)]
+        return [band_of_mean(rows, weights, gamma) for gamma in config.gamma]
+
     return [
         {
             "candidate": name,
@@ -171,5 +192,5 @@ def _bands(
             "high": float(high),
         }
         for (metric, k), rows in values.items()
-        for gamma, (low, high) in zip(gammas, bands(rows, weights, gammas), strict=True)
+        for gamma, (low, high) in zip(config.gamma, limits(rows), strict=True)
     ]

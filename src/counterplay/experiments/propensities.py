@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -9,16 +10,15 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
-from counterplay.data.histories import Histories
-from counterplay.errors import DataError
+from counterplay.errors import CounterplayWarning, DataError
 from counterplay.evaluation.estimators import popularity_propensities
+from counterplay.evaluation.scoring import ModelScores
 from counterplay.learning.config import Game, LinkSettings
 from counterplay.learning.erm import erm
 from counterplay.learning.opponent import opponent
 from counterplay.models.factorization import GMF
 from counterplay.models.items import ItemLevel
 from counterplay.models.link import Link
-from counterplay.models.scorer import History
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 EstimatorName = Literal[
     "standard", "popularity", "propensity", "robust", "robust-shared", "logged", "oracle"
 ]
+_ROWS = 1 << 12  # whose propensities are computed at a time
+_STEPS = 32  # in an epoch of the opponent, at least
 SHARED = ("standard", "popularity", "propensity", "robust-shared", "logged", "oracle")
 
 
@@ -49,7 +51,7 @@ class OpponentSettings(BaseModel):
         rate: Learning rate.
         epochs: At most so many; it stops when the objective stands still.
         n_negatives: Sampled items a row.
-        batch_size: Rows a batch.
+        batch_size: Rows a batch, at most; a short log has smaller ones, to be learnt from at all.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -59,18 +61,19 @@ class OpponentSettings(BaseModel):
     alpha: Annotated[float, Field(ge=0)] = 1.0
     floor: Annotated[float, Field(gt=0, lt=1)] = 0.05
     rate: Annotated[float, Field(gt=0)] = 0.02
-    epochs: Annotated[int, Field(ge=1)] = 20
+    epochs: Annotated[int, Field(ge=1)] = 50
     n_negatives: Annotated[int, Field(ge=1)] = 4
     batch_size: Annotated[int, Field(ge=1)] = 8192
 
-    def game(self, seed: int, *, explicit: bool) -> Game:
+    def game(self, log: Interactions, seed: int) -> Game:
         """Return how to fit it."""
         return Game(
-            loss="squared" if explicit else "logistic",
+            loss="squared" if log.is_explicit else "logistic",
             link=LinkSettings(with_outcome=False, floor=self.floor, learn=False),
             seed=seed,
             exposure_rate=self.rate,
-            **self.model_dump(exclude={"kind", "dim", "floor"}),
+            batch_size=min(self.batch_size, max(1, len(log) // _STEPS)),
+            **self.model_dump(exclude={"kind", "dim", "floor", "batch_size"}),
         )
 
     def build(self, log: Interactions, seed: int) -> Scorer:
@@ -115,13 +118,17 @@ def fitted_propensities(
     settings: OpponentSettings,
     seed: int,
 ) -> NDArray[np.float64]:
-    """Return the propensities of the targets by a model: propensity, robust or robust-shared."""
+    """Return the propensities of the targets by a model: propensity, robust or robust-shared.
+
+    A run's own exposure model is used where nobody else is weighted by it.
+    """
     trained = {"propensity": "ps", "robust": "acl"}.get(estimator)
-    if contestant.method == trained and contestant.exposure is not None:
+    alone = estimator == "robust" or len(rivals) == 1
+    if alone and contestant.method == trained and contestant.exposure is not None:
         assert contestant.link is not None
         return _at(contestant.exposure, contestant.link, train, seen, targets)
     exposure = settings.build(train, seed)
-    game = settings.game(seed, explicit=train.is_explicit)
+    game = settings.game(train, seed)
     if estimator == "propensity":
         erm(exposure, replace(train, rating=None), game.plain())
     else:
@@ -132,7 +139,14 @@ def fitted_propensities(
                 "an opponent needs a candidate's scores of training pairs, and of others; found "
                 f"none with '{contestant.name}'; score some of each too, or leave {estimator} out"
             )
-        opponent(models, exposure, train, game, batches=contestant.batches)
+        fit = opponent(models, exposure, train, game, batches=contestant.batches)
+        if len(fit.epochs) == game.epochs:
+            warnings.warn(
+                f"{estimator}: the opponent was still moving after {game.epochs} epochs; raise "
+                "opponent.epochs",
+                CounterplayWarning,
+                stacklevel=2,
+            )
     return _at(exposure, Link(**game.link_options()), train, seen, targets)
 
 
@@ -157,18 +171,17 @@ def _at(
     exposure: Scorer, link: Link, train: Interactions, seen: Interactions, targets: Interactions
 ) -> NDArray[np.float64]:
     """Return G at the targets, which were observed, or with ratings had the outcome they had."""
-    exposure.eval()
     outcomes = np.ones(len(targets), dtype=np.float32)
     if train.rating is not None and targets.rating is not None:
         deviation = float(train.rating.std()) or 1.0
         outcomes = (targets.rating - float(train.rating.mean())) / deviation
-    history = None
-    if exposure.history_length:
-        windows = Histories(seen).last(targets.user, exposure.history_length)
-        history = History.of(torch.from_numpy(windows))
+    scores = ModelScores(exposure.cpu(), seen)
+    parts = [
+        scores.of(targets.user[part], targets.item[part, None])[:, 0]
+        for part in (slice(begin, begin + _ROWS) for begin in range(0, len(targets), _ROWS))
+    ]
     with torch.no_grad():
-        users, items = (torch.from_numpy(np.array(each)) for each in (targets.user, targets.item))
-        scores = exposure.cpu()(users, items[:, None], history)
-        q = link.cpu()(scores, torch.from_numpy(outcomes)[:, None])[:, 0]
+        g = torch.from_numpy(np.concatenate(parts).astype(np.float32))
+        q = link.cpu()(g, torch.from_numpy(outcomes))
     propensities: NDArray[np.float64] = q.double().numpy().clip(link.floor, 1.0)
     return propensities

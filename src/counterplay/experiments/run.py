@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from scipy.stats import binomtest
 
@@ -95,7 +96,12 @@ def read_record(directory: str | Path) -> dict[str, Any]:
             f"a run directory must hold a readable run.json; found none in '{directory}'; train "
             "with counterplay train, or let it go on with --resume"
         ) from None
-    return cast("dict[str, Any]", record)
+    if not isinstance(record, dict) or not record.keys() >= {"configuration", "dataset", "data"}:
+        raise DataError(
+            f"run.json must be the record of a run; found something else in '{directory}'; train "
+            "again"
+        )
+    return record
 
 
 def load_run(
@@ -103,7 +109,13 @@ def load_run(
 ) -> tuple[Scorer, Scorer | None, Link | None]:
     """Return the candidate, the exposure model and the link of a run on its training rows."""
     config = RunConfig.model_validate(read_record(directory)["configuration"])
-    tensors = load_file(Path(directory) / "model.safetensors")
+    try:
+        tensors = load_file(Path(directory) / "model.safetensors")
+    except (OSError, SafetensorError) as error:
+        raise DataError(
+            f"a run directory must hold a readable model.safetensors; found in '{directory}' "
+            f"{error}; train again"
+        ) from None
     streams = Streams(config.training.seed)
     candidate = _build(config.candidate, train, streams, "candidate")
     exposure = _build(config.exposure, train, streams, "exposure")
@@ -186,7 +198,7 @@ def _record(
             "python": platform.python_version(),
             **versions,
         },
-        "data": str(data),
+        "data": str(Path(data).resolve()),
         "dataset": {
             "name": split.interactions.name,
             "fingerprint": split.interactions.fingerprint,

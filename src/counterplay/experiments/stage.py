@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from counterplay.data.splits import TEST, VALIDATION
 from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.comparison import compare
-from counterplay.evaluation.estimators import weights_of
+from counterplay.evaluation.estimators import finite, weights_of
 from counterplay.evaluation.metrics import ranking_metrics, rating_errors
 from counterplay.evaluation.ranks import MEMORY, full_ranks, sampled_candidates, sampled_ranks
 from counterplay.evaluation.sensitivity import statement
@@ -63,9 +63,13 @@ class Evaluation(BaseModel):
 
     protocol: Literal["full", "sampled"] = "full"
     n_negatives: Annotated[int, Field(ge=1)] = 100
-    metrics: tuple[RowMetric, ...] = ("hit", "ndcg", "mrr")
-    k: tuple[Annotated[int, Field(ge=1)], ...] = (5, 10, 20)
-    estimators: tuple[EstimatorName, ...] = ("standard", "popularity", "robust")
+    metrics: Annotated[tuple[RowMetric, ...], Field(min_length=1)] = ("hit", "ndcg", "mrr")
+    k: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)] = (10,)
+    estimators: Annotated[tuple[EstimatorName, ...], Field(min_length=1)] = (
+        "standard",
+        "popularity",
+        "robust",
+    )
     normalise: bool = True
     clip: Share | None = None
     exponent: float = 1.0
@@ -172,7 +176,15 @@ class Stage:
         for metric, k in self.values(contestants[0]):
             by_name = {each.name: self.values(each)[metric, k] for each in contestants}
             rng = self.streams.numpy("comparison", metric, k)
-            for first, second, difference in compare(by_name, weights, clusters, rng):
+            for first, second, difference in compare(
+                by_name,
+                weights,
+                clusters,
+                rng,
+                n_resamples=self.config.n_resamples,
+                level=self.config.level,
+                normalise=self.config.normalise,
+            ):
                 found.append(
                     {
                         "metric": metric,
@@ -181,8 +193,8 @@ class Stage:
                         "first": first,
                         "second": second,
                         "value": difference.value,
-                        "low": difference.low,
-                        "high": difference.high,
+                        "low": finite(difference.low),
+                        "high": finite(difference.high),
                         "level": difference.level,
                         "n": difference.n,
                         "p": difference.p_value,

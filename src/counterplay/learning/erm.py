@@ -52,12 +52,8 @@ def erm(
                 scores = candidate(batch.users, batch.scored, batch.history)  # [B, K]
                 loss = delta(batch.outcomes, scores).mean()
             optimizer.step(loss)
-            meter.add(len(batch.users), loss=loss)
-        return Epoch(
-            number,
-            candidate_loss=meter.mean("loss"),
-            candidate_gradient=optimizer.gradient_norm(),
-        )
+            meter.add(len(batch.users), candidate_loss=loss)
+        return meter.epoch(number, candidate=optimizer)
 
     return fit(
         run_epoch,

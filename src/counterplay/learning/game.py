@@ -98,18 +98,9 @@ def acl(
                 objective = worst - config.alpha * held
             g_optimizer.step(config.alpha * held if alone else -objective)
             meter.add_weights(weights)
-            meter.add(len(batch.users), worst=worst, held=held, objective=objective)
-        return Epoch(
-            number,
-            candidate_loss=meter.mean("worst"),
-            exposure_loss=meter.mean("held"),
-            objective=meter.mean("objective"),
-            beta=link.beta,
-            propensity=meter.propensity(),
-            ess=meter.ess(),
-            candidate_gradient=f_optimizer.gradient_norm(),
-            exposure_gradient=g_optimizer.gradient_norm(),
-        )
+            n = len(batch.users)
+            meter.add(n, candidate_loss=worst, exposure_loss=held, objective=objective)
+        return meter.epoch(number, candidate=f_optimizer, exposure=g_optimizer, link=link)
 
     return fit(
         run_epoch,

@@ -83,17 +83,9 @@ def opponent(
             objective = worst - config.alpha * held
             optimizer.step(-objective)
             meter.add_weights(weights)
-            meter.add(len(batch.users), worst=worst, held=held, objective=objective)
-        return Epoch(
-            number,
-            candidate_loss=meter.mean("worst"),
-            exposure_loss=meter.mean("held"),
-            objective=meter.mean("objective"),
-            beta=link.beta,
-            propensity=meter.propensity(),
-            ess=meter.ess(),
-            exposure_gradient=optimizer.gradient_norm(),
-        )
+            n = len(batch.users)
+            meter.add(n, candidate_loss=worst, exposure_loss=held, objective=objective)
+        return meter.epoch(number, exposure=optimizer, link=link)
 
     return fit(
         run_epoch,

@@ -82,15 +82,8 @@ def ps(
                 loss = weighted_mean(delta(batch.outcomes, f), weights, normalise=stable)
             optimizer.step(loss)
             meter.add_weights(weights)
-            meter.add(len(batch.users), loss=loss)
-        return Epoch(
-            number,
-            candidate_loss=meter.mean("loss"),
-            beta=link.beta,
-            propensity=meter.propensity(),
-            ess=meter.ess(),
-            candidate_gradient=optimizer.gradient_norm(),
-        )
+            meter.add(len(batch.users), candidate_loss=loss)
+        return meter.epoch(number, candidate=optimizer, link=link)
 
     return fit(
         run_epoch,

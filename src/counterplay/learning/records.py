@@ -10,6 +10,7 @@ import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from counterplay.learning.optimizers import Optimizer
     from counterplay.models.link import Link
     from counterplay.models.scorer import Scorer
 
@@ -84,7 +85,7 @@ class Meter:
         self._low, self._high = float("inf"), float("-inf")
 
     def add(self, n: int, **means: Tensor) -> None:
-        """Add means over `n` rows."""
+        """Add means over `n` rows, named as in `Epoch`."""
         self._means.append((n, {name: value.detach() for name, value in means.items()}))
 
     def add_weights(self, weights: Tensor) -> None:
@@ -112,6 +113,27 @@ class Meter:
     def _sum(self, name: str, value: float, n: int) -> None:
         self._sums[name] = self._sums.get(name, 0.0) + value
         self._rows[name] = self._rows.get(name, 0) + n
+
+    def epoch(
+        self,
+        number: int,
+        *,
+        candidate: Optimizer | None = None,
+        exposure: Optimizer | None = None,
+        link: Link | None = None,
+    ) -> Epoch:
+        """Return the epoch's record; candidate and exposure are their optimizers."""
+        return Epoch(
+            number,
+            candidate_loss=self.mean("candidate_loss"),
+            exposure_loss=self.mean("exposure_loss"),
+            objective=self.mean("objective"),
+            beta=None if link is None else link.beta,
+            propensity=self.propensity(),
+            ess=self.ess(),
+            candidate_gradient=None if candidate is None else candidate.gradient_norm(),
+            exposure_gradient=None if exposure is None else exposure.gradient_norm(),
+        )
 
     def mean(self, name: str) -> float | None:
         """Return the mean of what was added as `name`."""

@@ -42,5 +42,5 @@ class ScoreTable(Scorer):
         """Return the logits of `items` `[B, K]`."""
         wanted = users[:, None].long() * self.n_items + items
         place = torch.searchsorted(self.pairs, wanted).clamp(max=len(self.pairs) - 1)
-        there = self.pairs[place] == wanted
+        there = (self.pairs[place] == wanted) & (items >= 0)
         return torch.where(there, self.logits[place], -torch.inf)
