@@ -2,8 +2,8 @@
 
 A rank is 1 for the best. Ties get their expected rank, `1 + greater + equal / 2`. What a user has
 in training is no candidate, unless it is the target itself. Work goes in chunks under a budget of
-memory. A model is always asked for the same number of users at a time, because matrix products
-round differently by shape: so what comes out does not depend on the budget.
+memory. A model is asked for the same number of users each time, because matrix products round
+differently by shape: so what comes out does not depend on the budget, unless it is tiny.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MEMORY = 1 << 28  # bytes, by default
 _AT_ONCE = 1 << 20  # scores that are computed at a time, if memory allows: they stay in a cache
+_ROWS = 1 << 10  # users that a model is asked for at a time, at most
 _BYTES_A_SCORE = 32  # a number, what a model holds to compute it, and what is done with it
 _BLOCK = 1 << 18  # scores that are counted at a time
 
@@ -72,7 +73,8 @@ def hide(
     found: NDArray[np.floating], users: NDArray[np.integer], seen: Interactions
 ) -> NDArray[np.floating]:
     """Make what the users have seen incomparable: NaN is neither above nor below a target."""
-    begins, lengths = seen.offsets[users], np.diff(seen.offsets)[users]
+    begins = seen.offsets[users]
+    lengths = seen.offsets[users + 1] - begins
     rows = np.repeat(np.arange(len(users)), lengths)
     within = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     found[rows, seen.item[begins[rows] + within]] = np.nan
@@ -89,8 +91,8 @@ def _parts(
             f"the memory must hold one user's scores, {_BYTES_A_SCORE * n_scores:,} bytes; found "
             f"{memory:,}; raise it"
         )
-    size = min(fitting, max(1, _AT_ONCE // max(n_scores, 1)))
-    for begin in range(0, len(values), size):
+    size = min(fitting, max(1, _AT_ONCE // max(n_scores, 1)), _ROWS, len(values))
+    for begin in range(0, len(values), max(size, 1)):
         part = slice(begin, min(begin + size, len(values)))
         fill = np.repeat(values[part.stop - 1 :][:1], size - (part.stop - part.start))
         yield part, np.concatenate([values[part], fill])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from counterplay.models.scorer import History
 
 
-_BLOCK = 1 << 20  # values of the first layer at a time, when all items are scored
+_BLOCK = 1 << 18  # values of the first layer at a time, when all items are scored
 
 
 class MLP(PairScorer):
@@ -56,13 +56,16 @@ class MLP(PairScorer):
         return logits
 
     def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
-        """Return the logits of all items, a few users at a time."""
-        left, right = self.user_half(self.user(users)), self.item_half(self.item.table())
-        n_users = max(1, _BLOCK // right.numel())
-        logits = [
-            self.output(self._upper(part[:, None] + right)).squeeze(-1)
-            for part in left.split(n_users)
-        ]
+        """Return the logits of all items, in blocks of users, with pairs as columns."""
+        left = self.user_half(self.user(users)).T  # [2 · dim, B]
+        right = self.item_half(self.item.table()).T.contiguous()  # [2 · dim, n_items]
+        logits = []
+        for part in left.split(max(1, _BLOCK // right.numel()), dim=1):
+            hidden = (part[:, :, None] + right[:, None]).flatten(1)
+            for layer in (*self.layers, self.output):
+                hidden = F.relu(hidden, inplace=True)
+                hidden = torch.addmm(layer.bias[:, None], layer.weight, hidden)
+            logits.append(hidden.view(-1, self.n_items))
         return torch.cat(logits)
 
 
