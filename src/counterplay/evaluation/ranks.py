@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MEMORY = 1 << 28  # bytes, by default
 _AT_ONCE = 1 << 20  # scores that are computed at a time, if memory allows: they stay in a cache
-_ROWS = 1 << 10  # users that a model is asked for at a time, at most
+_ROWS = 32, 1 << 10  # users that a model is asked for at a time, at least and at most
 _BYTES_A_SCORE = 32  # a number, what a model holds to compute it, and what is done with it
 _BLOCK = 1 << 18  # scores that are counted at a time
 
@@ -91,7 +91,8 @@ def _parts(
             f"the memory must hold one user's scores, {_BYTES_A_SCORE * n_scores:,} bytes; found "
             f"{memory:,}; raise it"
         )
-    size = min(fitting, max(1, _AT_ONCE // max(n_scores, 1)), _ROWS, len(values))
+    few, many = _ROWS
+    size = min(fitting, max(few, _AT_ONCE // max(n_scores, 1)), many, len(values))
     for begin in range(0, len(values), max(size, 1)):
         part = slice(begin, min(begin + size, len(values)))
         fill = np.repeat(values[part.stop - 1 :][:1], size - (part.stop - part.start))
