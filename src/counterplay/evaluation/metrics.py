@@ -167,7 +167,7 @@ def _checked_groups(
 def rating_errors(
     predicted: NDArray[np.floating], rating: NDArray[np.number]
 ) -> dict[Literal["mse", "mae"], NDArray[np.float64]]:
-    """Return (predicted − rating)² and |predicted − rating| of every row, `[n]` each.
+    """Return `(predicted − rating)²` and `|predicted − rating|` of every row, `[n]` each.
 
     Example:
         >>> rating_errors(np.array([3.0, 4.5]), np.array([5, 4]))
