@@ -5,7 +5,7 @@ import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import polars as pl
@@ -13,7 +13,9 @@ import pytest
 
 import counterplay as cp
 from counterplay.cli import console
+from counterplay.cli.evaluate import ESTIMATORS
 from counterplay.experiments.config import run_config
+from counterplay.experiments.propensities import EstimatorName
 from counterplay.experiments.run import train_run
 
 from .conftest import Outcome, Run
@@ -408,3 +410,17 @@ def test_one_users_test_rows_have_no_interval(
     outcome = run("compare", tmp_path / "one", tmp_path / "two", *STANDARD, *how)
     assert outcome.code == 0
     assert "nan" not in outcome.out.lower()
+
+
+def test_several_values_may_stand_in_a_row(folder: Path, run: Run) -> None:
+    options = ("--k", 5, 10, "--estimators", "standard", "popularity", "--gamma", 1.5, 2, "--json")
+    outcome = run("evaluate", *options, folder / "erm")
+    assert outcome.code == 0, outcome.err
+    result = json.loads(outcome.out)
+    assert {each["k"] for each in result["estimates"]} == {5, 10}
+    assert {each["estimator"] for each in result["estimates"]} == {"standard", "popularity"}
+    assert {each["gamma"] for each in result["bands"]} == {1.5, 2}
+
+
+def test_the_command_knows_all_estimators() -> None:
+    assert get_args(EstimatorName) == ESTIMATORS

@@ -13,6 +13,7 @@ import counterplay as cp
 from counterplay.data.histories import Histories
 from counterplay.evaluation.scoring import ModelScores
 from counterplay.experiments import propensities
+from counterplay.experiments.config import ModelSettings
 from counterplay.experiments.propensities import (
     Contestant,
     EstimatorName,
@@ -26,6 +27,7 @@ from counterplay.learning.erm import erm
 from counterplay.models.factorization import GMF
 from counterplay.models.items import ItemLevel
 from counterplay.models.link import Link
+from counterplay.models.neural import MLP
 from counterplay.models.registry import ModelName, build
 from counterplay.models.scorer import History, Scorer
 
@@ -272,3 +274,12 @@ def test_an_opponent_needs_somebody_to_play_against(estimator: EstimatorName, st
     with pytest.raises(cp.DataError, match=f"found none with 'als'; .* leave {estimator} out"):
         stand.fitted(estimator, unknown)
     assert len(stand.fitted("propensity", unknown)) == len(stand.targets)
+
+
+def test_an_own_opponent_is_of_the_candidates_class(stand: Stand) -> None:
+    settings = OpponentSettings(kind="own")
+    assert isinstance(settings.build(stand.train, 0, ModelSettings(name="mlp", dim=4)), MLP)
+    for own in (None, ModelSettings(name="pop")):  # nothing to learn there
+        found = settings.build(stand.train, 0, own)
+        assert isinstance(found, GMF)
+        assert found.dim == 32

@@ -66,3 +66,16 @@ def test_rows_that_a_gradient_names_twice_are_added_up() -> None:
     rows, values = touched(twice)
     assert rows.tolist() == [0, 2]
     assert values.tolist() == [[1.0], [2.0]]
+
+
+def test_lazy_regularization_is_that_of_dense_adam_where_all_rows_are_touched() -> None:
+    start = torch.linspace(-1, 1, 6, dtype=torch.float64).reshape(3, 2)
+    lazily, densely = (start.clone().requires_grad_() for _ in range(2))
+    lazy = LazyAdam([lazily], rate=0.1, l2=0.5)
+    dense = torch.optim.Adam([densely], lr=0.1, weight_decay=0.5)
+    for _ in range(4):
+        densely.grad = torch.ones_like(start)
+        lazily.grad = densely.grad.to_sparse(1)
+        lazy.step()
+        dense.step()
+    assert torch.allclose(lazily, densely, atol=1e-12)

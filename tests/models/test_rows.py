@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,3 +67,11 @@ def test_sparse_gradients_touch_only_the_rows_asked_for() -> None:
 def test_dots_by_hand() -> None:
     others = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
     assert dots(torch.tensor([[2.0, 3.0]]), others).tolist() == [[2.0, 3.0]]
+
+
+@pytest.mark.parametrize("wrong", [-1, 3])
+@pytest.mark.parametrize("learning", [True, False])
+def test_rows_that_are_not_there_are_refused(wrong: int, learning: bool) -> None:
+    table, vectors = torch.ones(3, 2, requires_grad=True), torch.ones(1, 2)
+    with torch.set_grad_enabled(learning), pytest.raises(IndexError):
+        products(vectors, table, torch.tensor([[0, wrong]]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,23 +15,27 @@ from counterplay.errors import ConfigError
 if TYPE_CHECKING:
     from counterplay.experiments.stage import Evaluation
 
+ESTIMATORS = ("standard", "popularity", "propensity", "robust", "robust-shared", "logged", "oracle")
+_NUMBER = r"[0-9]+(\.[0-9]+)?"
+_NAME = "|".join(ESTIMATORS)
+_SEVERAL = {"--k": _NUMBER, "--gamma": _NUMBER, "--estimators": _NAME, "--estimator": _NAME}
+
 _Protocol = Annotated[
     Literal["full", "sampled"] | None,
     typer.Option(help="Rank among all unseen items (full), or among 100 sampled ones."),
 ]
-_Cutoffs = Annotated[
-    list[int] | None, typer.Option("--k", help="A cutoff; may be repeated; 10.", min=1)
-]
+_Cutoffs = Annotated[list[int] | None, typer.Option("--k", help="Cutoffs; 10.", min=1)]
 _Estimators = Annotated[
     list[str] | None,
     typer.Option(
+        "--estimators",
         "--estimator",
-        help="standard, popularity, propensity, robust, robust-shared or logged; may be repeated.",
+        help="Of standard, popularity, propensity, robust, robust-shared, logged.",
     ),
 ]
 _Gammas = Annotated[
     list[float] | None,
-    typer.Option("--gamma", help="Factor by which exposure odds may be off; may be repeated."),
+    typer.Option("--gamma", help="Factors by which exposure odds may be off."),
 ]
 _Part = Annotated[
     Literal["test", "validation"] | None, typer.Option(help="Rows to judge by; test.")
@@ -43,6 +48,28 @@ _Settings = Annotated[
 _Out = Annotated[Path | None, typer.Option(help="JSON file to write the result to.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 _Data = Annotated[Path | None, typer.Option(help="Dataset directory; by default the run's own.")]
+
+
+def spread(arguments: list[str]) -> list[str]:
+    """Read `--k 5 10` as `--k 5 --k 10`: options that take several values take them in a row.
+
+    Example:
+        >>> spread(["evaluate", "--k", "5", "10", "runs/erm"])
+        ['evaluate', '--k', '5', '--k', '10', 'runs/erm']
+    """
+    read: list[str] = []
+    several, values = "", 0
+    for argument in arguments:
+        if argument in _SEVERAL:
+            several, values = argument, 0
+        elif several and re.fullmatch(_SEVERAL[several], argument):
+            values += 1
+            if values > 1:
+                read.append(several)
+        else:
+            several = ""
+        read.append(argument)
+    return read
 
 
 def evaluate(
@@ -63,7 +90,7 @@ def evaluate(
 ) -> None:
     """Estimate how good a candidate is, with intervals, under several accounts of exposure.
 
-    Example: counterplay evaluate runs/game --estimator standard --estimator robust --gamma 2
+    Example: counterplay evaluate runs/game --k 5 10 --estimators standard robust --gamma 1.5 2
     """
     from counterplay.experiments.evaluation import evaluate_run, evaluate_scores
 
@@ -102,7 +129,7 @@ def compare(
 ) -> None:
     """Compare runs on the same rows: differences with intervals, tests and what could flip them.
 
-    Example: counterplay compare runs/erm runs/game --k 10 --estimator robust-shared
+    Example: counterplay compare runs/erm runs/game --k 10 --estimators popularity robust-shared
     """
     from counterplay.experiments.evaluation import compare_runs
 

@@ -12,15 +12,16 @@ import counterplay
 from counterplay.cli import console
 from counterplay.cli.datasets import datasets
 from counterplay.cli.download import download
-from counterplay.cli.evaluate import compare, evaluate
+from counterplay.cli.evaluate import compare, evaluate, spread
 from counterplay.cli.prepare import prepare
 from counterplay.cli.train import train
 from counterplay.errors import ConfigError, CounterplayError, DataError
 
+NAME = "counterplay"
 FAILED, BAD_INPUT, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 
 app = typer.Typer(
-    name="counterplay",
+    name=NAME,
     help="Learn and evaluate recommenders from logs that do not say what users were shown.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -55,7 +56,8 @@ def main(arguments: list[str] | None = None) -> None:
     if arguments is None:  # a real command: being ended must clean up, as being interrupted does
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
-        app(arguments, prog_name="counterplay")
+        given = sys.argv[1:] if arguments is None else arguments
+        app(spread(given) if given[:1] in (["evaluate"], ["compare"]) else given, prog_name=NAME)
     except SystemExit as ended:  # typer has spoken already, except of an interruption
         if ended.code == INTERRUPTED:
             _say("interrupted; nothing half-written was left behind")

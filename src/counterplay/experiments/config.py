@@ -10,11 +10,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from counterplay.errors import ConfigError
 from counterplay.learning.config import Game, Training, Weighted
-from counterplay.models.registry import ModelName
+from counterplay.models.registry import ModelName, build
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    import torch
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.models.scorer import Scorer
 
 Method = Literal["erm", "ps", "acl"]
 Settings = TypeVar("Settings", bound=BaseModel)
@@ -34,6 +39,10 @@ class ModelSettings(BaseModel):
     blocks: Annotated[int, Field(ge=1)] = 2
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
     use_features: bool = True
+
+    def build(self, log: Interactions, generator: torch.Generator) -> Scorer:
+        """Return a fresh model for the users and items of a training log."""
+        return build(self.name, log, generator=generator, **self.model_dump(exclude={"name"}))
 
 
 class ValidationSettings(BaseModel):

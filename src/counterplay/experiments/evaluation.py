@@ -16,6 +16,7 @@ from counterplay.evaluation.estimators import Estimate, estimates
 from counterplay.evaluation.scoring import ModelScores
 from counterplay.evaluation.sensitivity import band_of_mean, bands
 from counterplay.evaluation.tables import read_scores
+from counterplay.experiments.config import RunConfig
 from counterplay.experiments.propensities import SHARED, Contestant
 from counterplay.experiments.run import load_run, read_record
 from counterplay.experiments.stage import Evaluation, Stage
@@ -100,9 +101,11 @@ def _names(runs: Sequence[Path]) -> list[str]:
 
 def _trained(name: str, run: str | Path, stage: Stage) -> Contestant:
     candidate, exposure, link = load_run(run, stage.train)
-    method = read_record(run)["configuration"]["method"]
+    config = RunConfig.model_validate(read_record(run)["configuration"])
     scores = ModelScores(candidate, stage.seen)
-    return Contestant(name, scores, candidate, exposure, link, method)
+    return Contestant(
+        name, scores, candidate, exposure, link, config.method, settings=config.candidate
+    )
 
 
 def _given(name: str, table: Path | pl.DataFrame, stage: Stage) -> Contestant:

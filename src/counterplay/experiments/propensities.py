@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from counterplay.errors import CounterplayWarning, DataError
 from counterplay.evaluation.estimators import popularity_propensities
 from counterplay.evaluation.scoring import ModelScores
+from counterplay.experiments.config import ModelSettings
 from counterplay.learning.config import Game, LinkSettings
 from counterplay.learning.erm import erm
 from counterplay.learning.opponent import opponent
-from counterplay.models.factorization import GMF
 from counterplay.models.items import ItemLevel
 from counterplay.models.link import Link
 from counterplay.seeding import Streams
@@ -43,8 +43,9 @@ class OpponentSettings(BaseModel):
     """The exposure model of an evaluation, where a candidate does not bring its own.
 
     Attributes:
-        kind: item has a logit an item; low-rank is a GMF of `dim`; own is a GMF as wide as the
-            default candidate, 32, which may learn taste along with exposure.
+        kind: item has a logit an item; low-rank is a GMF of `dim`; own is of the candidate's own
+            class and size (given scores and pop have none: a GMF), and may learn taste along
+            with exposure. A shared opponent is of the first candidate's class.
         dim: Of low-rank.
         alpha: Strength of its regularizer.
         floor: The smallest propensity.
@@ -76,13 +77,16 @@ class OpponentSettings(BaseModel):
             **self.model_dump(exclude={"kind", "dim", "floor", "batch_size"}),
         )
 
-    def build(self, log: Interactions, seed: int) -> Scorer:
-        """Return a fresh one."""
-        shape = log.n_users, log.n_items
+    def build(self, log: Interactions, seed: int, own: ModelSettings | None = None) -> Scorer:
+        """Return a fresh one; `own` says what the candidate is."""
         if self.kind == "item":
-            return ItemLevel(*shape)
-        dim = self.dim if self.kind == "low-rank" else 32
-        return GMF(*shape, dim=dim, generator=Streams(seed).torch("opponent"))
+            return ItemLevel(log.n_users, log.n_items)
+        generator = Streams(seed).torch("opponent")
+        if self.kind == "low-rank":
+            return ModelSettings(dim=self.dim, use_features=False).build(log, generator)
+        if own is None or own.name == "pop":
+            own = ModelSettings(use_features=False)
+        return own.build(log, generator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,7 @@ class Contestant:
         link: Their link.
         method: How it was trained.
         batches: The rows on which it can be played against, where only some are scored.
+        settings: What kind of model it is, where that is known.
     """
 
     name: str
@@ -106,6 +111,7 @@ class Contestant:
     link: Link | None = None
     method: str = "given"
     batches: PairBatches | None = None
+    settings: ModelSettings | None = None
 
 
 def fitted_propensities(
@@ -127,7 +133,8 @@ def fitted_propensities(
     if alone and contestant.method == trained and contestant.exposure is not None:
         assert contestant.link is not None
         return _at(contestant.exposure, contestant.link, train, seen, targets)
-    exposure = settings.build(train, seed)
+    kin = rivals[0] if estimator == "robust-shared" else contestant
+    exposure = settings.build(train, seed, kin.settings)
     game = settings.game(train, seed)
     if estimator == "propensity":
         erm(exposure, replace(train, rating=None), game.plain())

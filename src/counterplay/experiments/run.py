@@ -30,7 +30,6 @@ from counterplay.learning.erm import erm
 from counterplay.learning.game import acl
 from counterplay.learning.propensity import ps
 from counterplay.models.link import Link
-from counterplay.models.registry import build
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
     from counterplay.data.interactions import Interactions
     from counterplay.data.splits import Split
-    from counterplay.experiments.config import ModelSettings
     from counterplay.learning.config import Game, Weighted
     from counterplay.learning.fitting import Callback
     from counterplay.learning.records import Fit
@@ -77,8 +75,8 @@ def train_run(
             "the squared loss needs ratings; found a dataset without; choose another loss"
         )
     streams = Streams(config.training.seed)
-    candidate = _build(config.candidate, train, streams, "candidate")
-    exposure = _build(config.exposure, train, streams, "exposure")
+    candidate = config.candidate.build(train, streams.torch("initial", "candidate"))
+    exposure = config.exposure.build(train, streams.torch("initial", "exposure"))
     judge = _judge(split, config, streams)
     folder.mkdir(parents=True, exist_ok=True)
     fit = _fit(config, candidate, exposure, train, judge, callbacks, folder / "checkpoint")
@@ -117,8 +115,8 @@ def load_run(
             f"{error}; train again"
         ) from None
     streams = Streams(config.training.seed)
-    candidate = _build(config.candidate, train, streams, "candidate")
-    exposure = _build(config.exposure, train, streams, "exposure")
+    candidate = config.candidate.build(train, streams.torch("initial", "candidate"))
+    exposure = config.exposure.build(train, streams.torch("initial", "exposure"))
     link = Link(**config.training.link_options())
     for name, player in (("candidate", candidate), ("exposure", exposure), ("link", link)):
         state = {
@@ -131,12 +129,6 @@ def load_run(
         player.eval()
     plain = config.method == "erm"
     return candidate, None if plain else exposure, None if plain else link
-
-
-def _build(settings: ModelSettings, train: Interactions, streams: Streams, role: str) -> Scorer:
-    generator = streams.torch("initial", role)
-    options = settings.model_dump(exclude={"name"})
-    return build(settings.name, train, generator=generator, **options)
 
 
 def _fit(

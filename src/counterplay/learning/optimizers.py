@@ -41,7 +41,6 @@ class Optimizer:
         l2: float = 0.0,
         kind: OptimizerName = "auto",
     ) -> None:
-        self.rate, self.l2 = rate, l2
         self.lazy_tables: list[Tensor] = []
         for embedding in (each for module in modules for each in module.modules()):
             if isinstance(embedding, Embedding):
@@ -66,7 +65,7 @@ class Optimizer:
         if filled:
             self.parts.append(torch.optim.Adam(filled, lr=rate, fused=True))
         if self.lazy_tables:
-            self.parts.append(LazyAdam(self.lazy_tables, rate=rate))
+            self.parts.append(LazyAdam(self.lazy_tables, rate=rate, l2=l2))
 
     def step(self, loss: Tensor) -> None:
         """Move one step down the gradient of `loss`; popularity has nothing to move."""
@@ -75,11 +74,6 @@ class Optimizer:
         for value in self.parameters:
             value.grad = None
         loss.backward()
-        for table in self.lazy_tables if self.l2 else ():
-            if table.grad is not None:
-                gradient = table.grad.coalesce()
-                gradient.values().add_(table.detach()[gradient.indices()[0]], alpha=self.l2)
-                table.grad = gradient
         for part in self.parts:
             part.step()
 
@@ -93,8 +87,7 @@ class Optimizer:
         """Return the norm of the gradient of the last step."""
         gradients = (value.grad for value in self.parameters if value.grad is not None)
         squares = [
-            (each.coalesce().values() if each.is_sparse else each).square().sum()
-            for each in gradients
+            (touched(each)[1] if each.is_sparse else each).square().sum() for each in gradients
         ]
         return float(torch.stack(squares).sum().sqrt()) if squares else 0.0
 
@@ -108,12 +101,13 @@ class LazyAdam(torch.optim.Optimizer):
     Args:
         tables: What to optimise, matrices.
         rate: Learning rate.
+        l2: Strength of ℓ2 regularization, of the touched rows.
     """
 
     decay, square_decay, epsilon = 0.9, 0.999, 1e-8
 
-    def __init__(self, tables: Sequence[Tensor], *, rate: float) -> None:
-        super().__init__(tables, {"lr": rate})
+    def __init__(self, tables: Sequence[Tensor], *, rate: float, l2: float = 0.0) -> None:
+        super().__init__(tables, {"lr": rate, "weight_decay": l2})
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
@@ -121,25 +115,26 @@ class LazyAdam(torch.optim.Optimizer):
         for group in self.param_groups:
             for table in group["params"]:
                 if table.grad is not None:
-                    self._move(table, *touched(table.grad), group["lr"])
+                    self._move(table, *touched(table.grad), group["lr"], group["weight_decay"])
 
-    def _move(self, table: Tensor, rows: Tensor, values: Tensor, rate: float) -> None:
+    def _move(self, table: Tensor, rows: Tensor, values: Tensor, rate: float, l2: float) -> None:
         state = self.state[table]
         if not state:
             state["step"] = torch.zeros(())
             state["moments"] = table.new_zeros(len(table), 2 * table.shape[1])  # side by side
         state["step"] += 1
         step = int(state["step"])
+        before = table.index_select(0, rows)
+        if l2:
+            values = values.add(before, alpha=l2)
         moments = state["moments"].index_select(0, rows)
         mean, square = moments.chunk(2, dim=1)
         mean.lerp_(values, 1 - self.decay)
         square.mul_(self.square_decay).addcmul_(values, values, value=1 - self.square_decay)
         state["moments"].index_copy_(0, rows, moments)
         scale = rate * (1 - self.square_decay**step) ** 0.5 / (1 - self.decay**step)
-        moved = table.index_select(0, rows).addcdiv_(
-            mean, square.sqrt().add_(self.epsilon), value=-scale
-        )
-        table.index_copy_(0, rows, moved)
+        after = before.addcdiv_(mean, square.sqrt().add_(self.epsilon), value=-scale)
+        table.index_copy_(0, rows, after)
 
 
 def touched(gradient: Tensor) -> tuple[Tensor, Tensor]:

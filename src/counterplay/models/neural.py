@@ -34,25 +34,18 @@ class MLP(PairScorer):
         self.layers = nn.ModuleList([linear(2 * dim, dim, generator), linear(dim, half, generator)])
         self.output = linear(half, 1, generator)
 
-    def hidden(self, users: Tensor, items: Tensor) -> Tensor:
-        """Return the last hidden layer for `items` `[B, K]`, `[B, K, dim / 2]`."""
+    def forward(self, users: Tensor, items: Tensor, history: History | None = None) -> Tensor:
+        """Return the logits of `items` `[B, K]`."""
         left = self.user_half(self.user(users))
         whole_table = items.numel() > self.n_items and not self.item.sparse
         if whole_table and not bool((items < 0).any()):
             right = rows(self.item_half(self.item.table()), items)
         else:
             right = self.item_half(self.item(items))
-        return self._upper(left[:, None] + right)
-
-    def _upper(self, first: Tensor) -> Tensor:
-        hidden = F.relu(first, inplace=True)
-        for layer in self.layers:
-            hidden = F.relu(layer(hidden), inplace=True)
-        return hidden
-
-    def forward(self, users: Tensor, items: Tensor, history: History | None = None) -> Tensor:
-        """Return the logits of `items` `[B, K]`."""
-        logits: Tensor = self.output(self.hidden(users, items)).squeeze(-1)
+        hidden = left[:, None] + right  # [B, K, 2 · dim]
+        for layer in (*self.layers, self.output):
+            hidden = layer(F.relu(hidden, inplace=True))
+        logits: Tensor = hidden.squeeze(-1)
         return logits
 
     def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
@@ -63,8 +56,8 @@ class MLP(PairScorer):
         for part in left.split(max(1, _BLOCK // right.numel()), dim=1):
             hidden = (part[:, :, None] + right[:, None]).flatten(1)
             for layer in (*self.layers, self.output):
-                hidden = F.relu(hidden, inplace=True)
-                hidden = torch.addmm(layer.bias[:, None], layer.weight, hidden)
+                activated = F.relu(hidden, inplace=True)
+                hidden = torch.addmm(layer.bias[:, None], layer.weight, activated)
             logits.append(hidden.view(-1, self.n_items))
         return torch.cat(logits)
 

@@ -50,8 +50,12 @@ class _Products(torch.autograd.Function):
 
 def _sampled(vectors: Tensor, table: Tensor, index: Tensor) -> Tensor:
     """Return some entries of `vectors @ table.T`, `index` in each row, without gathering rows."""
-    if index.is_cuda or index.shape[1] > len(table):
+    if index.device.type != "cpu" or index.shape[1] > len(table):
         return dots(vectors, F.embedding(index, table))
+    if index.numel():
+        low, high = (int(each) for each in index.aminmax())
+        if low < 0 or high >= len(table):  # nobody else looks: it would read any memory
+            raise IndexError(f"rows must be from 0 to {len(table) - 1}; found {low} to {high}")
     _be_quiet_about_beta()
     begins = torch.arange(0, index.numel() + 1, index.shape[1], dtype=index.dtype)
     wanted = torch.sparse_csr_tensor(
@@ -94,7 +98,7 @@ def _sums(index: Tensor, values: Tensor, n: int, weights: Tensor | None) -> Tens
     `index`, to be weighted entry by entry. Either way it is a sparse matrix times `values`.
     """
     a_row = 1 if weights is None else index.shape[1]
-    if index.is_cuda:
+    if index.device.type != "cpu":
         each = values if weights is None else (weights[..., None] * values[:, None]).flatten(0, 1)
         return values.new_zeros(n, values.shape[1]).index_add_(0, index.reshape(-1), each)
     entries = index.reshape(-1).numpy()
