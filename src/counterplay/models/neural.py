@@ -12,10 +12,12 @@ from counterplay.models.embedding import PairOptions, PairScorer
 from counterplay.models.rows import rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from counterplay.models.scorer import History
 
 
-_BLOCK = 1 << 18  # values of the first layer at a time, when all items are scored
+_COLUMNS = 1 << 15  # pairs at a time, when all items are scored
 
 
 class MLP(PairScorer):
@@ -48,18 +50,40 @@ class MLP(PairScorer):
         logits: Tensor = hidden.squeeze(-1)
         return logits
 
+    @torch.no_grad()
     def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
-        """Return the logits of all items, in blocks of users, with pairs as columns."""
-        left = self.user_half(self.user(users)).T  # [2 · dim, B]
-        right = self.item_half(self.item.table()).T.contiguous()  # [2 · dim, n_items]
-        logits = []
-        for part in left.split(max(1, _BLOCK // right.numel()), dim=1):
-            hidden = (part[:, :, None] + right[:, None]).flatten(1)
-            for layer in (*self.layers, self.output):
-                activated = F.relu(hidden, inplace=True)
-                hidden = torch.addmm(layer.bias[:, None], layer.weight, activated)
-            logits.append(hidden.view(-1, self.n_items))
-        return torch.cat(logits)
+        """Return the logits of all items, in blocks, with pairs as columns.
+
+        `relu(x + c)` is `max(x, −c) + c`: what is constant for a user goes through the layers once,
+        and a pair costs one maximum and one product a layer.
+        """
+        layers = *self.layers, self.output
+        constants = [self.user_half(self.user(users))]  # [B, width] of each layer
+        for layer in layers:
+            constants.append(layer(constants[-1]))
+        below = [-constant.T for constant in constants]
+        items = self.item_half(self.item.table()).T  # [2 · dim, n_items]
+        rooms = [items.new_empty(len(bound) * _COLUMNS) for bound in below]  # new ones are slow
+        logits = items.new_empty(len(users), self.n_items)
+        for first in range(0, self.n_items, _COLUMNS):
+            right = items[:, first : first + _COLUMNS].contiguous()
+            n = right.shape[1]
+            for part in _slices(len(users), _COLUMNS // n):
+                hidden, m = right[:, None], part.stop - part.start
+                for place, layer in enumerate(layers):
+                    bound, wide, narrow = below[place][:, part, None], *rooms[place : place + 2]
+                    active = wide[: len(bound) * m * n].view(-1, m, n)
+                    torch.maximum(hidden, bound, out=active)
+                    hidden = narrow[: len(layer.weight) * m * n].view(-1, m, n)
+                    torch.mm(layer.weight, active.flatten(1), out=hidden.flatten(1))
+                logits[part, first : first + n] = hidden[0]
+        return logits.add_(constants[-1])
+
+
+def _slices(n: int, size: int) -> Iterator[slice]:
+    """Yield slices of `size` that cover `n` places."""
+    for begin in range(0, n, size):
+        yield slice(begin, min(begin + size, n))
 
 
 class NCF(PairScorer):

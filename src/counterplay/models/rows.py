@@ -102,7 +102,7 @@ def _sums(index: Tensor, values: Tensor, n: int, weights: Tensor | None) -> Tens
         each = values if weights is None else (weights[..., None] * values[:, None]).flatten(0, 1)
         return values.new_zeros(n, values.shape[1]).index_add_(0, index.reshape(-1), each)
     entries = index.reshape(-1).numpy()
-    begins = np.arange(0, len(entries) + 1, a_row)
+    begins = np.arange(0, len(entries) + 1, a_row, dtype=entries.dtype)  # scipy converts others
     by = values.new_ones(len(entries)) if weights is None else weights.reshape(-1)
     matrix = csc_array((by.numpy(), entries, begins), shape=(n, len(values)))
     return torch.from_numpy(matrix @ values.numpy())
