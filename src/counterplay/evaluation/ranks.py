@@ -139,7 +139,8 @@ def _counted(
 def _sums(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Count flags `[n, m, 8 k]` by row, eight at a time: k ≤ 255 words add up without a carry."""
     words = flags.view(np.uint64).sum(2)
-    return words.view(np.uint8).sum(1, dtype=np.int64)
+    counts: NDArray[np.int64] = words.view(np.uint8).sum(1, dtype=np.int64)
+    return counts
 
 
 def ranks_of_first(scores: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -64,7 +64,7 @@ class MLP(PairScorer):
         below = [-constant.T for constant in constants]
         items = self.item_half(self.item.table()).T  # [2 · dim, n_items]
         rooms = [items.new_empty(len(bound) * _COLUMNS) for bound in below]  # new ones are slow
-        logits = items.new_empty(len(users), self.n_items)
+        logits: Tensor = items.new_empty(len(users), self.n_items)
         for first in range(0, self.n_items, _COLUMNS):
             right = items[:, first : first + _COLUMNS].contiguous()
             n = right.shape[1]
