@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from benchmarks.timing import real_data
-from counterplay import Streams, policy_values
 from counterplay.data.datasets.openbandit import read_open_bandit
-from counterplay.evaluation.policies import item_policy, reward_by_action
+from counterplay.experiments.random_policies import judge_by_own_log
 
 if TYPE_CHECKING:
     from counterplay import Interactions
 
 CAMPAIGNS, POLICIES = ("all", "men", "women"), ("random", "bts")
 PRIOR = 100.0
+LOGGED = ("ips", "snips", "dm", "dr")  # estimators that take the log's own propensities
 
 
 def run() -> dict[str, Any]:
@@ -54,41 +52,14 @@ def run() -> dict[str, Any]:
 
 
 def _valued(target: Interactions, log: Interactions) -> dict[str, Any]:
-    """Value the policy behind one log from another."""
-    assert log.rating is not None
-    assert log.propensity is not None
-    assert log.position is not None
-    assert target.rating is not None
-    assert target.position is not None
-    rng = Streams(0).numpy("open bandit")
-    places = int(max(log.position.max(), target.position.max())) + 1
-    policy = np.zeros((places, log.n_items))
-    np.add.at(policy, (target.position, target.item), 1)
-    policy[policy.sum(1) == 0] = 1  # positions that do not occur
-    model = reward_by_action(
-        log.rating, log.item, log.n_items, rng, position=log.position, prior=PRIOR
-    )
-    values = policy_values(
-        log.rating,
-        log.propensity,
-        item_policy(policy, log.item, log.position),
-        rng,
-        predicted=model.of(log.item),
-        expected=model.under(policy, log.position),
-    )
-    ones = np.ones(len(target))
-    truth = policy_values(target.rating, ones, ones, rng)[0]
+    """Value the policy behind one log from another, with the logged propensities."""
+    found = judge_by_own_log(target, log, prior=PRIOR)
+    keys = ("estimator", "value", "low", "high", "n", "ess")
     return {
-        "truth": {"value": truth.value, "low": truth.low, "high": truth.high, "n": truth.n},
+        "truth": found["truth"],
         "estimates": [
-            {
-                "estimator": one.estimator,
-                "value": one.value,
-                "low": one.low,
-                "high": one.high,
-                "n": one.n,
-                "ess": one.ess,
-            }
-            for one in values
+            {key: one[key] for key in keys}
+            for one in found["estimates"]
+            if one["estimator"] in LOGGED
         ],
     }

@@ -29,6 +29,9 @@ NAMES = (
     "ranking",
     "uncertainty",
     "open_bandit",
+    "worlds",
+    "randomised",
+    "estimators",
 )
 
 

@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from counterplay.experiments.run import read_record as read_record
     from counterplay.experiments.run import train_run as train_run
     from counterplay.experiments.stage import Evaluation as Evaluation
+    from counterplay.experiments.worlds import online_runs as online_runs
+    from counterplay.experiments.worlds import write_world as write_world
     from counterplay.learning.config import Game as Game
     from counterplay.learning.config import Training as Training
     from counterplay.learning.config import Weighted as Weighted
@@ -79,6 +81,25 @@ if TYPE_CHECKING:
     from counterplay.models.scorer import History as History
     from counterplay.models.scorer import Scorer as Scorer
     from counterplay.seeding import Streams as Streams
+    from counterplay.simulation.checks import Finding as Finding
+    from counterplay.simulation.checks import check_world as check_world
+    from counterplay.simulation.factors import Factors as Factors
+    from counterplay.simulation.feedback import factors_of as factors_of
+    from counterplay.simulation.feedback import feedback_loop as feedback_loop
+    from counterplay.simulation.feedback import model_policy as model_policy
+    from counterplay.simulation.online import OnlineTest as OnlineTest
+    from counterplay.simulation.online import online_test as online_test
+    from counterplay.simulation.policies import Exponential as Exponential
+    from counterplay.simulation.policies import Mixture as Mixture
+    from counterplay.simulation.policies import Scored as Scored
+    from counterplay.simulation.sequential import smallest_effect as smallest_effect
+    from counterplay.simulation.sequential import users_needed as users_needed
+    from counterplay.simulation.store import load_world as load_world
+    from counterplay.simulation.store import save_world as save_world
+    from counterplay.simulation.synthetic import Synthetic as Synthetic
+    from counterplay.simulation.two_stage import TwoStage as TwoStage
+    from counterplay.simulation.values import true_values as true_values
+    from counterplay.simulation.world import World as World
 
 
 __version__ = "0.1.0"
@@ -136,6 +157,7 @@ _HOMES = {
     "counterplay.experiments.evaluation": ("compare_runs", "evaluate_run", "evaluate_scores"),
     "counterplay.experiments.run": ("load_run", "read_record", "train_run"),
     "counterplay.experiments.stage": ("Evaluation",),
+    "counterplay.experiments.worlds": ("online_runs", "write_world"),
     "counterplay.learning.config": ("Game", "Training", "Weighted"),
     "counterplay.learning.erm": ("erm",),
     "counterplay.learning.game": ("acl",),
@@ -146,6 +168,17 @@ _HOMES = {
     "counterplay.models.registry": ("build",),
     "counterplay.models.scorer": ("History", "Scorer"),
     "counterplay.seeding": ("Streams",),
+    "counterplay.simulation.checks": ("Finding", "check_world"),
+    "counterplay.simulation.factors": ("Factors",),
+    "counterplay.simulation.feedback": ("factors_of", "feedback_loop", "model_policy"),
+    "counterplay.simulation.online": ("OnlineTest", "online_test"),
+    "counterplay.simulation.policies": ("Exponential", "Mixture", "Scored"),
+    "counterplay.simulation.sequential": ("smallest_effect", "users_needed"),
+    "counterplay.simulation.store": ("load_world", "save_world"),
+    "counterplay.simulation.synthetic": ("Synthetic",),
+    "counterplay.simulation.two_stage": ("TwoStage",),
+    "counterplay.simulation.values": ("true_values",),
+    "counterplay.simulation.world": ("World",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -13,7 +13,7 @@ import pytest
 
 import counterplay as cp
 from counterplay.cli import console
-from counterplay.cli.evaluate import ESTIMATORS
+from counterplay.cli.arguments import ESTIMATORS
 from counterplay.experiments.config import run_config
 from counterplay.experiments.propensities import EstimatorName
 from counterplay.experiments.run import train_run
@@ -238,7 +238,7 @@ def test_bad_scores_are_one_sentence_with_counts(
         (("absent",), "must hold a readable run.json"),
         (("RUN", "--data", "RUN"), "must hold a readable dataset.json"),
         (("RUN", "--estimator", "robst"), "found estimators.0='robst'"),
-        (("RUN", "--estimator", "oracle"), "needs a world"),
+        (("RUN", "--estimator", "oracle"), "needs the world"),
         (("RUN", "--estimator", "logged"), "needs propensities in the data"),
         (("RUN", "--gamma", "0.5"), "found gamma.0=0.5"),
         (("RUN", "--gamma", "inf"), "gamma must be a finite factor of 1 or more"),

@@ -297,7 +297,7 @@ def test_an_estimate_that_rests_on_a_handful_says_so(runs: Path) -> None:
 
 
 def test_the_oracle_is_for_worlds(runs: Path) -> None:
-    with pytest.raises(cp.ConfigError, match="needs a world"):
+    with pytest.raises(cp.ConfigError, match="needs the world"):
         evaluate_run(runs / "erm", config=how("oracle"))
 
 

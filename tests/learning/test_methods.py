@@ -221,3 +221,16 @@ def test_explicit_logs_without_negatives_work(ratings: cp.Interactions) -> None:
     assert fit.epochs[-1].exposure_loss is not None
     implicit = replace(ratings, rating=None)
     assert learn("erm", "cf", implicit, epochs=1).epochs[0].candidate_loss is not None
+
+
+def test_what_judges_ratings_does_not_choose_the_exposure_model(ratings: cp.Interactions) -> None:
+    candidate, exposure = (cp.build("cf", ratings, dim=2) for _ in range(2))
+    judged: list[bool] = []
+
+    def validate(model: cp.Scorer) -> float:
+        judged.append(model is exposure)
+        return 0.0
+
+    first, second = cp.Training(epochs=4), cp.Weighted(epochs=2, loss="squared")
+    cp.ps(candidate, exposure, ratings, second, exposure_config=first, validate=validate)
+    assert judged == [False, True] * 2  # the second stage alone

@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -26,6 +26,9 @@ from rich.text import Text
 
 from counterplay.errors import CounterplayWarning
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -33,6 +36,13 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 def print_json(value: object) -> None:
     """Print a result for machines."""
     out.out(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def write_json(value: object, path: Path) -> None:
+    """Write a result for machines, all of it or nothing."""
+    beside = path.with_name(f"{path.name}.part")
+    beside.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    beside.replace(path)
 
 
 def print_pairs(rows: dict[str, str]) -> None:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from counterplay.cli import console
+from counterplay.cli.arguments import check_out
 from counterplay.errors import ConfigError
 
 if TYPE_CHECKING:
     from counterplay.experiments.stage import Evaluation
-
-ESTIMATORS = ("standard", "popularity", "propensity", "robust", "robust-shared", "logged", "oracle")
-_NUMBER = r"[0-9]+(\.[0-9]+)?"
-_NAME = "|".join(ESTIMATORS)
-_SEVERAL = {"--k": _NUMBER, "--gamma": _NUMBER, "--estimators": _NAME, "--estimator": _NAME}
+    from counterplay.simulation.world import World
 
 _Protocol = Annotated[
     Literal["full", "sampled"] | None,
@@ -30,7 +25,7 @@ _Estimators = Annotated[
     typer.Option(
         "--estimators",
         "--estimator",
-        help="Of standard, popularity, propensity, robust, robust-shared, logged.",
+        help="Of standard, popularity, propensity, robust, robust-shared, logged, oracle.",
     ),
 ]
 _Gammas = Annotated[
@@ -48,28 +43,9 @@ _Settings = Annotated[
 _Out = Annotated[Path | None, typer.Option(help="JSON file to write the result to.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 _Data = Annotated[Path | None, typer.Option(help="Dataset directory; by default the run's own.")]
-
-
-def spread(arguments: list[str]) -> list[str]:
-    """Read `--k 5 10` as `--k 5 --k 10`: options that take several values take them in a row.
-
-    Example:
-        >>> spread(["evaluate", "--k", "5", "10", "runs/erm"])
-        ['evaluate', '--k', '5', '--k', '10', 'runs/erm']
-    """
-    read: list[str] = []
-    several, values = "", 0
-    for argument in arguments:
-        if argument in _SEVERAL:
-            several, values = argument, 0
-        elif several and re.fullmatch(_SEVERAL[several], argument):
-            values += 1
-            if values > 1:
-                read.append(several)
-        else:
-            several = ""
-        read.append(argument)
-    return read
+_World = Annotated[
+    Path | None, typer.Option(help="World that the data were drawn from, for the oracle.")
+]
 
 
 def evaluate(
@@ -78,6 +54,7 @@ def evaluate(
         Path | None, typer.Option(help="Instead of a run: a file with user, item and score.")
     ] = None,
     data: _Data = None,
+    world: _World = None,
     protocol: _Protocol = None,
     k: _Cutoffs = None,
     estimator: _Estimators = None,
@@ -94,7 +71,7 @@ def evaluate(
     """
     from counterplay.experiments.evaluation import evaluate_run, evaluate_scores
 
-    _check_out(out)
+    check_out(out)
     settings = _settings(protocol, k, estimator, gamma, part, seed, assignments)
     if (run is None) == (scores is None):
         raise ConfigError(
@@ -103,20 +80,21 @@ def evaluate(
         )
     with console.notes():
         if run is not None:
-            result = evaluate_run(run, data, settings)
+            result = evaluate_run(run, data, settings, world=_world(world))
         else:
             assert scores is not None
             if data is None:
                 raise ConfigError(
                     "scores need the dataset that they are for; found none; name it with --data"
                 )
-            result = evaluate_scores(scores, data, settings)
+            result = evaluate_scores(scores, data, settings, world=_world(world))
     _give(result, out, as_json=as_json)
 
 
 def compare(
     runs: Annotated[list[Path], typer.Argument(help="Run directories, two or more.")],
     data: _Data = None,
+    world: _World = None,
     protocol: _Protocol = None,
     k: _Cutoffs = None,
     estimator: _Estimators = None,
@@ -133,13 +111,13 @@ def compare(
     """
     from counterplay.experiments.evaluation import compare_runs
 
-    _check_out(out)
+    check_out(out)
     settings = _settings(protocol, k, estimator, gamma, part, seed, assignments)
     if "estimators" not in settings.model_fields_set:
         shared = ("standard", "popularity", "robust-shared")
         settings = settings.model_copy(update={"estimators": shared})
     with console.notes():
-        result = compare_runs(runs, data, settings)
+        result = compare_runs(runs, data, settings, world=_world(world))
     _give(result, out, as_json=as_json)
 
 
@@ -166,19 +144,15 @@ def _settings(
     return configured(Evaluation, None, assignments or (), options)
 
 
-def _check_out(out: Path | None) -> None:
-    """Refuse a place that cannot be written before any work is done."""
-    if out is not None and (out.is_dir() or not out.parent.is_dir() or not out.name):
-        raise ConfigError(
-            f"--out must name a file in a folder that exists; found '{out}'; name another"
-        )
+def _world(directory: Path | None) -> World | None:
+    from counterplay.simulation.store import load_world
+
+    return None if directory is None else load_world(directory)
 
 
 def _give(result: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
     if out is not None:
-        beside = out.with_name(f"{out.name}.part")
-        beside.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        beside.replace(out)
+        console.write_json(result, out)
     if as_json:
         console.print_json(result)
         return

@@ -10,11 +10,13 @@ import typer
 
 import counterplay
 from counterplay.cli import console
+from counterplay.cli.arguments import spread
 from counterplay.cli.datasets import datasets
 from counterplay.cli.download import download
-from counterplay.cli.evaluate import compare, evaluate, spread
+from counterplay.cli.evaluate import compare, evaluate
 from counterplay.cli.prepare import prepare
 from counterplay.cli.train import train
+from counterplay.cli.worlds import check_world, online, simulate
 from counterplay.errors import ConfigError, CounterplayError, DataError
 
 NAME = "counterplay"
@@ -31,6 +33,9 @@ app.command()(prepare)
 app.command()(train)
 app.command()(evaluate)
 app.command()(compare)
+app.command()(simulate)
+app.command()(online)
+app.command()(check_world)
 app.command()(datasets)
 app.command()(download)
 
@@ -56,8 +61,7 @@ def main(arguments: list[str] | None = None) -> None:
     if arguments is None:  # a real command: being ended must clean up, as being interrupted does
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
-        given = sys.argv[1:] if arguments is None else arguments
-        app(spread(given) if given[:1] in (["evaluate"], ["compare"]) else given, prog_name=NAME)
+        app(spread(sys.argv[1:] if arguments is None else arguments), prog_name=NAME)
     except SystemExit as ended:  # typer has spoken already, except of an interruption
         if ended.code == INTERRUPTED:
             _say("interrupted; nothing half-written was left behind")

@@ -29,28 +29,44 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.evaluation.estimators import Values
+    from counterplay.simulation.world import World
 
 
 def evaluate_run(
-    run: str | Path, data: str | Path | None = None, config: Evaluation | None = None
+    run: str | Path,
+    data: str | Path | None = None,
+    config: Evaluation | None = None,
+    *,
+    world: World | None = None,
 ) -> dict[str, Any]:
-    """Evaluate the candidate of a run directory; by default on the data it was trained on."""
-    return _result(*_stage([run], data, config or Evaluation()))
+    """Evaluate the candidate of a run directory; by default on the data it was trained on.
+
+    The world that the data were drawn from is for the oracle estimator alone.
+    """
+    return _result(*staged([run], data, config or Evaluation(), world=world))
 
 
 def evaluate_scores(
-    scores: str | Path | pl.DataFrame, data: str | Path, config: Evaluation | None = None
+    scores: str | Path | pl.DataFrame,
+    data: str | Path,
+    config: Evaluation | None = None,
+    *,
+    world: World | None = None,
 ) -> dict[str, Any]:
     """Evaluate scores that were computed elsewhere: a table of user, item and score."""
     config, split = config or Evaluation(), load_split(data)
-    stage = Stage(split, config, explicit=False)
+    stage = Stage(split, config, explicit=False, world=world)
     name = "scores" if isinstance(scores, pl.DataFrame) else Path(scores).stem
     table = scores if isinstance(scores, pl.DataFrame) else Path(scores)
     return _result(stage, [_given(name, table, stage)])
 
 
 def compare_runs(
-    runs: Sequence[str | Path], data: str | Path | None = None, config: Evaluation | None = None
+    runs: Sequence[str | Path],
+    data: str | Path | None = None,
+    config: Evaluation | None = None,
+    *,
+    world: World | None = None,
 ) -> dict[str, Any]:
     """Evaluate several runs on the same rows, and say which differences stand."""
     if len({Path(run).resolve() for run in runs}) < max(2, len(runs)):
@@ -58,7 +74,7 @@ def compare_runs(
         raise ConfigError(
             f"a comparison needs two different runs or more; found {named}; name another"
         )
-    stage, contestants = _stage(runs, data, config or Evaluation())
+    stage, contestants = staged(runs, data, config or Evaluation(), world=world)
     result = _result(stage, contestants)
     result["comparisons"] = [
         found
@@ -69,8 +85,12 @@ def compare_runs(
     return result
 
 
-def _stage(
-    runs: Sequence[str | Path], data: str | Path | None, config: Evaluation
+def staged(
+    runs: Sequence[str | Path],
+    data: str | Path | None,
+    config: Evaluation,
+    *,
+    world: World | None = None,
 ) -> tuple[Stage, list[Contestant]]:
     """Load the data and the runs, which must have been trained on them."""
     records = [read_record(run) for run in runs]
@@ -80,7 +100,7 @@ def _stage(
         raise ConfigError(
             "compared runs must all predict ratings or all rank; found both; compare like with like"
         )
-    stage = Stage(split, config, explicit=explicit[0])
+    stage = Stage(split, config, explicit=explicit[0], world=world)
     for run, record in zip(runs, records, strict=True):
         if record["dataset"]["split_fingerprint"] != split.fingerprint or (
             record["dataset"]["fingerprint"] != split.interactions.fingerprint

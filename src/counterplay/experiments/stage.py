@@ -25,6 +25,7 @@ from counterplay.experiments.propensities import (
     popularity,
 )
 from counterplay.seeding import Streams
+from counterplay.simulation.logs import oracle_propensities
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.data.splits import Split
+    from counterplay.simulation.world import World
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 RowMetric = Literal["hit", "dcg", "ndcg", "mrr"]
@@ -86,8 +88,10 @@ class Evaluation(BaseModel):
 class Stage:
     """The rows that all contestants of one evaluation are judged on."""
 
-    def __init__(self, split: Split, config: Evaluation, *, explicit: bool) -> None:
-        self.split, self.config, self.explicit = split, config, explicit
+    def __init__(
+        self, split: Split, config: Evaluation, *, explicit: bool, world: World | None = None
+    ) -> None:
+        self.split, self.config, self.explicit, self.world = split, config, explicit, world
         held_out = TEST if config.part == "test" else VALIDATION
         self.targets = split.test if config.part == "test" else split.validation
         if not len(self.targets):
@@ -157,10 +161,12 @@ class Stage:
         if estimator == "logged":
             return logged(self.targets)
         if estimator == "oracle":
-            raise ConfigError(
-                "the oracle estimator needs a world whose exposure is known; found a dataset; "
-                "choose another"
-            )
+            if self.world is None:
+                raise ConfigError(
+                    "the oracle estimator needs the world that the log was drawn from; found a "
+                    "dataset alone; name the world, or choose another estimator"
+                )
+            return oracle_propensities(self.world, self.targets)
         return fitted_propensities(
             estimator, contestant, rivals, self.train, self.seen, self.targets, config.opponent,
             config.seed,

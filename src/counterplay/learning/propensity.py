@@ -55,7 +55,7 @@ def ps(
             exposure,
             replace(log, rating=None),
             exposure_config or config.plain(),
-            validate=validate,
+            validate=None if log.is_explicit else validate,  # g does not predict ratings
             checkpoint=checkpoint and checkpoint / "exposure",
         )
     delta, streams, stable = LOSSES[config.loss], Streams(config.seed), config.recipe == "stable"

@@ -1,0 +1,53 @@
+"""What the commands share in reading their arguments."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from counterplay.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ESTIMATORS = ("standard", "popularity", "propensity", "robust", "robust-shared", "logged", "oracle")
+_NUMBER = r"[0-9]*\.?[0-9]+"
+_NAME = "|".join(ESTIMATORS)
+_SEVERAL = {
+    "--k": _NUMBER,
+    "--gamma": _NUMBER,
+    "--rates": _NUMBER,
+    "--shares": _NUMBER,
+    "--estimators": _NAME,
+    "--estimator": _NAME,
+}
+
+
+def spread(arguments: list[str]) -> list[str]:
+    """Read `--k 5 10` as `--k 5 --k 10`: options that take several values take them in a row.
+
+    Example:
+        >>> spread(["evaluate", "--k", "5", "10", "runs/erm"])
+        ['evaluate', '--k', '5', '--k', '10', 'runs/erm']
+    """
+    read: list[str] = []
+    several, values = "", 0
+    for argument in arguments:
+        if argument in _SEVERAL:
+            several, values = argument, 0
+        elif several and re.fullmatch(_SEVERAL[several], argument):
+            values += 1
+            if values > 1:
+                read.append(several)
+        else:
+            several = ""
+        read.append(argument)
+    return read
+
+
+def check_out(out: Path | None) -> None:
+    """Refuse a place that cannot be written before any work is done."""
+    if out is not None and (out.is_dir() or not out.parent.is_dir() or not out.name):
+        raise ConfigError(
+            f"--out must name a file in a folder that exists; found '{out}'; name another"
+        )

@@ -1,0 +1,228 @@
+"""`counterplay simulate`, `online` and `check-world`: worlds whose truth is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from counterplay.cli import console
+from counterplay.cli.arguments import check_out
+from counterplay.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from counterplay.simulation.world import World
+
+SYNTHETIC = "synthetic"
+_Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="One setting, such as sharpness=2; may be repeated."),
+]
+_Config = Annotated[Path | None, typer.Option(help="TOML file with settings.")]
+_Seed = Annotated[int | None, typer.Option(help="Seed of all streams.", min=0)]
+
+
+def simulate(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A dataset directory with ratings, for a two-stage world; or: synthetic."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="World directory to write; its log is in OUT/log.")],
+    users: Annotated[int | None, typer.Option(help="Users of a synthetic world.", min=1)] = None,
+    items: Annotated[int | None, typer.Option(help="Items of a synthetic world.", min=2)] = None,
+    exposure: Annotated[
+        Literal["uniform", "popularity", "history", "mixture"] | None,
+        typer.Option(help="Who did the exposing in a synthetic world."),
+    ] = None,
+    confounding: Annotated[
+        float | None,
+        typer.Option(help="How much unobserved factors move exposure and taste together, 0 to 1."),
+    ] = None,
+    examination: Annotated[
+        float | None,
+        typer.Option(help="Each place down a list is examined so much less often; 1 is no bias."),
+    ] = None,
+    rates: Annotated[
+        list[float] | None,
+        typer.Option(help="How much each round of the log shows; the last two are held out."),
+    ] = None,
+    with_truth: Annotated[
+        bool, typer.Option(help="Write place, exposure and true propensity to the log.")
+    ] = False,
+    config: _Config = None,
+    assignments: _Settings = None,
+    seed: _Seed = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace a world that is there.")] = False,
+) -> None:
+    """Make a world whose truth is known, and draw a log of it to train on.
+
+    Example: counterplay simulate synthetic --out world --confounding 0.5
+    """
+    from counterplay.data.files import check_free
+    from counterplay.experiments.worlds import write_world
+    from counterplay.simulation.logs import RATES
+    from counterplay.simulation.store import FILES
+
+    check_free(out, replacing=FILES if overwrite else None)
+    options: dict[str, Any] = {
+        "n_users": users,
+        "n_items": items,
+        "exposure": exposure,
+        "confounding": confounding,
+        "examination": examination,
+        "seed": seed,
+    }
+    with console.notes(), console.progress("making the world"):
+        world = _made(source, config, assignments or [], options)
+        split = write_world(
+            world, out, rates=rates or RATES, with_truth=with_truth, overwrite=overwrite
+        )
+    log = split.interactions
+    console.print_pairs(
+        {
+            "world": f"{world.name}, {world.n_users:,} users, {world.n_items:,} items",
+            "log": ", ".join(f"{count:,} {name}" for name, count in split.counts.items()) + " rows",
+            "density": f"{len(log) / (world.n_users * world.n_items):.3%} of all pairs clicked",
+            "written to": f"{out}; train on {out / 'log'}",
+        }
+    )
+
+
+def _made(
+    source: str, config: Path | None, assignments: list[str], options: dict[str, Any]
+) -> World:
+    from counterplay.experiments.config import configured
+
+    if source == SYNTHETIC:
+        from counterplay.simulation.synthetic import Synthetic
+
+        return configured(Synthetic, config, assignments, options).world()
+    from counterplay.data.store import load
+    from counterplay.simulation.two_stage import TwoStage
+
+    for name in ("n_users", "n_items", "exposure"):
+        if options.pop(name) is not None:
+            raise ConfigError(
+                "users, items and exposure of a two-stage world come from its data; found "
+                f"{name} given; leave it out, or make a synthetic world"
+            )
+    return configured(TwoStage, config, assignments, options).world(load(source))
+
+
+def online(
+    world: Annotated[Path, typer.Argument(help="World directory.")],
+    runs: Annotated[
+        list[Path], typer.Argument(help="Runs trained on its log; the first is the control.")
+    ],
+    data: Annotated[
+        Path | None, typer.Option(help="Dataset directory of the runs; by default WORLD/log.")
+    ] = None,
+    days: Annotated[int | None, typer.Option(help="Length of the test; 14.", min=1)] = None,
+    k: Annotated[list[int] | None, typer.Option("--k", help="Cutoffs; 10.", min=1)] = None,
+    temperature: Annotated[
+        float | None,
+        typer.Option(help="0 shows the best items; above, lists are drawn by softmax.", min=0),
+    ] = None,
+    shares: Annotated[
+        list[float] | None, typer.Option(help="Of the traffic, one for each run; equal.")
+    ] = None,
+    seed: _Seed = None,
+    config: _Config = None,
+    assignments: _Settings = None,
+    out: Annotated[Path | None, typer.Option(help="JSON file to write the result to.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Put runs to an online test in a world: clicks of users who are shown their lists.
+
+    Example: counterplay online world runs/erm runs/game --days 14 --out online.json
+    """
+    from counterplay.experiments.config import configured
+    from counterplay.experiments.worlds import online_runs
+    from counterplay.simulation.online import OnlineTest
+
+    check_out(out)
+    options: dict[str, Any] = {
+        "n_days": days,
+        "k": k or None,
+        "temperature": temperature,
+        "shares": shares or None,
+        "seed": seed,
+    }
+    settings = configured(OnlineTest, config, assignments or (), options)
+    with console.notes(), console.progress("testing online"):
+        result = online_runs(world, runs, settings, data=data)
+    if out is not None:
+        console.write_json(result, out)
+    if as_json:
+        console.print_json(result)
+        return
+    _show(result)
+    if out is not None:
+        console.print_pairs({"written to": str(out)})
+
+
+def _show(result: dict[str, Any]) -> None:
+    level = f"{result['config']['level']:.0%} intervals over users"
+    truth = {(each["arm"], each["metric"], each["k"]): each["value"] for each in result["truth"]}
+    rows = [(arm, each) for arm in result["arms"] for each in arm["measures"]]
+    console.print_table(
+        f"{result['world']}, {result['config']['n_days']} days; {level}",
+        {
+            "run": [arm["arm"] for arm, _ in rows],
+            "users": [f"{arm['n_users']:,}" for arm, _ in rows],
+            "sessions": [f"{arm['n_sessions']:,}" for arm, _ in rows],
+            "metric": [f"{each['metric']}@{each['k']}" for _, each in rows],
+            "value": [f"{each['value']:.4f}" for _, each in rows],
+            "low": [f"{each['low']:.4f}" for _, each in rows],
+            "high": [f"{each['high']:.4f}" for _, each in rows],
+            "truth": [
+                ""
+                if each["metric"] == "ctr"
+                else f"{truth[arm['arm'], each['metric'], each['k']]:.4f}"
+                for arm, each in rows
+            ],
+        },
+    )
+    if not result["changes"]:
+        return
+    last = {each["arm"]: each for each in result["daily"]}
+    changes = result["changes"]
+    console.print_table(
+        f"difference to {result['control']}; on the right what daily looks at ctr may conclude",
+        {
+            "run": [each["arm"] for each in changes],
+            "metric": [f"{each['metric']}@{each['k']}" for each in changes],
+            "difference": [f"{each['value']:+.4f}" for each in changes],
+            "low": [f"{each['low']:+.4f}" for each in changes],
+            "high": [f"{each['high']:+.4f}" for each in changes],
+            "p": [f"{each['p_value']:.4f}" for each in changes],
+            "always-valid p": [
+                _always(last[each["arm"]]) if each["metric"] == "ctr" else "" for each in changes
+            ],
+        },
+    )
+
+
+def _always(daily: dict[str, Any]) -> str:
+    return "–" if daily["p_value"] is None else f"{daily['p_value']:.4f}"
+
+
+def check_world(
+    world: Annotated[Path, typer.Argument(help="World directory.")],
+    seed: Annotated[int, typer.Option(help="Seed of the check's own draws.", min=0)] = 0,
+) -> None:
+    """Check that a world does what it says: probabilities, logs, frequencies, propensities."""
+    from counterplay.simulation.checks import check_world as checked
+    from counterplay.simulation.store import load_world
+
+    with console.progress("checking"):
+        findings = checked(load_world(world), seed=seed)
+    console.print_pairs(
+        {each.name: f"{'holds' if each.ok else 'FAILS'}: {each.text}" for each in findings}
+    )
+    failed = [each for each in findings if not each.ok]
+    if failed:
+        raise DataError(failed[0].text)

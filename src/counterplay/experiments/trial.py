@@ -1,0 +1,266 @@
+"""Estimators on trial: candidates trained on a world's log, judged offline, deployed online.
+
+What an estimator says of a candidate offline and what the online test says of it are the same
+quantity, the value of its ranking (`counterplay.simulation.values`): so their difference is the
+estimator's error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+from scipy.stats import spearmanr, t
+
+from counterplay.data.store import save
+from counterplay.experiments.config import ModelSettings, RunConfig
+from counterplay.experiments.evaluation import staged
+from counterplay.experiments.propensities import OpponentSettings
+from counterplay.experiments.run import train_run
+from counterplay.experiments.stage import Evaluation, Stage
+from counterplay.experiments.worlds import split_by_rounds
+from counterplay.learning.config import Game
+from counterplay.simulation.online import OnlineTest, online_test
+from counterplay.simulation.values import demand, true_values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.experiments.propensities import Contestant, EstimatorName
+    from counterplay.simulation.world import World
+
+Kind = Literal["item", "low-rank", "own"]
+_STEPS, _BATCH = 32, (256, 8192)  # steps of an epoch at least, and the size of a batch
+_L2 = 2.0  # divided by the rows: the more there are, the less ℓ2 regularization is needed
+
+
+class Trial(BaseModel):
+    """What is put on trial, and how.
+
+    Attributes:
+        candidates: Which; see `CANDIDATES`.
+        kinds: Classes of the exposure model for evaluation.
+        floors: Smallest propensities.
+        metrics: Whose value is estimated.
+        k: Cutoffs.
+        rates: Of the rounds: the last is the test, the one before validation.
+        epochs: Of training, at most.
+        patience: Of training.
+        opponent: The exposure model's other options.
+        online: The online test that each candidate is put to.
+        seed: Of all streams but the world's.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    candidates: tuple[str, ...] = (
+        "pop",
+        "cf",
+        "gmf",
+        "gmf-8",
+        "mlp",
+        "ps",
+        "acl",
+        "acl-paper",
+    )
+    kinds: tuple[Kind, ...] = ("item", "low-rank", "own")
+    floors: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.01, 0.1)
+    metrics: tuple[Literal["hit", "ndcg"], ...] = ("hit", "ndcg")
+    k: tuple[int, ...] = (5, 10)
+    rates: Annotated[tuple[float, ...], Field(min_length=3)] = (1.0, 0.1, 0.5)
+    epochs: int = 100
+    patience: int = 15
+    opponent: OpponentSettings = OpponentSettings(epochs=30)
+    online: OnlineTest = OnlineTest()
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+CANDIDATES: dict[str, dict[str, Any]] = {
+    "pop": {"method": "erm", "candidate": ModelSettings(name="pop")},
+    "cf": {"method": "erm", "candidate": ModelSettings(name="cf")},
+    "gmf": {"method": "erm"},
+    "gmf-8": {"method": "erm", "candidate": ModelSettings(dim=8)},
+    "mlp": {"method": "erm", "candidate": ModelSettings(name="mlp")},
+    "ps": {"method": "ps", "exposure": ModelSettings(name="pop")},
+    "acl": {"method": "acl"},
+    "acl-paper": {"method": "acl", "training": {"recipe": "paper"}},
+}
+
+
+def run_trial(
+    world: World,
+    folder: Path,
+    config: Trial | None = None,
+    *,
+    progress: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Put the estimators on trial in one world; `folder` keeps its log and runs, to go on from."""
+    config = config or Trial()
+    split = split_by_rounds(world.log(config.rates, with_truth=True))
+    data = folder / "log"
+    if not data.exists():
+        save(split, data)
+    runs = []
+    for name in config.candidates:
+        progress(f"train {name}")
+        runs.append(folder / name)
+        train_run(data, runs[-1], _run_config(name, split.train, config), resume=True)
+    base = Evaluation(metrics=config.metrics, k=config.k, seed=config.seed)
+    stage, contestants = staged(runs, data, base, world=world)
+    progress("online")
+    how = config.online.model_copy(update={"k": config.k, "time": float(len(config.rates))})
+    total = demand(world, np.arange(world.n_users), stage.seen, time=how.time)
+    truth, online = [], []
+    for each in contestants:  # each is shown to everybody, in a world of its own
+        found = online_test(world, {each.name: each.scores}, stage.seen, how, total=total)
+        online.append(found.measures[each.name])
+        options: dict[str, Any] = {
+            "metrics": config.metrics,
+            "k": config.k,
+            "total": total,
+            "time": how.time,
+        }
+        truth.append(true_values(world, each.scores, stage.seen, **options))
+    keys = list(stage.values(contestants[0]))
+    return {
+        "world": world.name,
+        "seed": world.seed,
+        "configuration": config.model_dump(mode="json"),
+        "rows": {"train": len(split.train), "test": len(split.test)},
+        "candidates": [each.name for each in contestants],
+        "truth": {_named(*key): [each[key] for each in truth] for key in truth[0]},
+        "online": {_named(*key): [each[key].value for each in online] for key in keys},
+        "offline": list(_offline(stage, contestants, config, progress)),
+    }
+
+
+def _run_config(name: str, train: Interactions, config: Trial) -> RunConfig:
+    own = dict(CANDIDATES[name])
+    small, large = _BATCH
+    training = {
+        "epochs": config.epochs,
+        "patience": config.patience,
+        "batch_size": int(np.clip(len(train) // _STEPS, small, large)),
+        "l2": _L2 / len(train),
+        "seed": config.seed,
+    }
+    return RunConfig(**own | {"training": Game(**training | own.pop("training", {}))})
+
+
+def _offline(
+    stage: Stage, contestants: list[Contestant], config: Trial, progress: Callable[[str], None]
+) -> Iterator[dict[str, Any]]:
+    """Yield what each estimator says of each candidate."""
+    plain: tuple[EstimatorName, ...] = ("standard", "oracle")
+    for estimator in plain:
+        yield _said(estimator, "", 0.0, stage, stage, contestants)
+    for floor in config.floors:
+        variant = _variant(stage, config, "item", floor)
+        yield _said("popularity", "", floor, stage, variant, contestants)
+    fresh = [replace(each, exposure=None, link=None) for each in contestants]
+    fitted: tuple[EstimatorName, ...] = ("propensity", "robust-shared", "robust")
+    for kind in config.kinds:
+        for floor in config.floors:
+            variant = _variant(stage, config, kind, floor)
+            for estimator in fitted:
+                progress(f"{estimator}, {kind}, floor {floor:g}")
+                yield _said(estimator, kind, floor, stage, variant, fresh)
+    trained = [each for each in contestants if each.method == "acl"]
+    if trained:
+        yield _said("robust", "as trained", 0.01, stage, stage, trained)
+
+
+def _variant(stage: Stage, config: Trial, kind: Kind, floor: float) -> Stage:
+    """Return the same stage with another exposure model."""
+    opponent = config.opponent.model_copy(update={"kind": kind, "floor": floor})
+    settings = stage.config.model_copy(update={"opponent": opponent, "floor": floor})
+    return Stage(stage.split, settings, explicit=False, world=stage.world)
+
+
+def _said(
+    estimator: EstimatorName,
+    kind: str,
+    floor: float,
+    stage: Stage,
+    variant: Stage,
+    contestants: list[Contestant],
+) -> dict[str, Any]:
+    """Return the self-normalised estimates of all contestants by one estimator."""
+    values: dict[str, list[float]] = {}
+    shares = []
+    for each in contestants:
+        weights = variant.weights(estimator, each, contestants)
+        shares.append(float(weights.sum() ** 2 / (weights @ weights) / len(weights)))
+        for key, rows in stage.values(each).items():
+            values.setdefault(_named(*key), []).append(float(rows @ weights / weights.sum()))
+    return {
+        "estimator": estimator,
+        "kind": kind,
+        "floor": floor,
+        "candidates": [each.name for each in contestants],
+        "values": values,
+        "ess": shares,
+    }
+
+
+def _named(metric: str, k: int) -> str:
+    return f"{metric}@{k}"
+
+
+def summarised(trials: list[dict[str, Any]], *, level: float = 0.95) -> list[dict[str, Any]]:
+    """Return, for each estimator and metric, how far it was off and whom it chose, over trials.
+
+    `mse` and `bias` are those to the online result over candidates, `rank` is Spearman's
+    correlation with it; `wins` tells whether the best offline is truly the best, `regret` what
+    share of the best value is lost by choosing it. Each comes with a t-interval over the trials.
+    """
+    found: dict[tuple[str, str, float, str], list[dict[str, float]]] = {}
+    for trial in trials:
+        for said in trial["offline"]:
+            for metric, values in said["values"].items():
+                key = said["estimator"], said["kind"], said["floor"], metric
+                found.setdefault(key, []).append(_errors(trial, said["candidates"], metric, values))
+    return [
+        {
+            "estimator": estimator,
+            "kind": kind,
+            "floor": floor,
+            "metric": metric,
+            "n": len(each),
+            **{name: _interval([one[name] for one in each], level) for name in each[0]},
+        }
+        for (estimator, kind, floor, metric), each in found.items()
+    ]
+
+
+def _errors(
+    trial: dict[str, Any], names: list[str], metric: str, values: list[float]
+) -> dict[str, float]:
+    """Return what one estimator got right and wrong in one trial."""
+    places = [trial["candidates"].index(name) for name in names]
+    online = np.array(trial["online"][metric])[places]
+    truth = np.array(trial["truth"][metric])[places]
+    said = np.array(values)
+    errors = {"mse": float(((said - online) ** 2).mean()), "bias": float((said - online).mean())}
+    if len(names) < 3:  # too few to speak of an order
+        return errors
+    chosen = int(said.argmax())
+    return errors | {
+        "rank": float(spearmanr(said, online).statistic),
+        "wins": float(chosen == truth.argmax()),
+        "regret": float(1 - truth[chosen] / truth.max()),
+    }
+
+
+def _interval(values: list[float], level: float) -> tuple[float, float | None, float | None]:
+    """Return the mean and its t-interval; None where one trial says nothing of the spread."""
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return mean, None, None
+    half = float(t.ppf((1 + level) / 2, len(values) - 1) * np.std(values, ddof=1))
+    half /= len(values) ** 0.5
+    return mean, mean - half, mean + half

@@ -1,0 +1,1 @@
+"""Worlds: populations whose relevance and exposure are known, their logs and online tests."""

@@ -1,0 +1,89 @@
+"""A number for every pair, as a product of factors: a large world is two small tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from counterplay.errors import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """`c + b_u + b_i + x_u(t) · z_i`, where users may drift: `x_u(t) = cos(ωt) x_u + sin(ωt) x'_u`.
+
+    Attributes:
+        user: x, `[n_users, dim]`.
+        item: z, `[n_items, dim]`.
+        user_bias: `[n_users]`.
+        item_bias: `[n_items]`.
+        constant: c.
+        toward: x', `[n_users, dim]`; None for users who stay as they are.
+        turn: ω, in radians a unit of time.
+    """
+
+    user: NDArray[np.float64]
+    item: NDArray[np.float64]
+    user_bias: NDArray[np.float64]
+    item_bias: NDArray[np.float64]
+    constant: float = 0.0
+    toward: NDArray[np.float64] | None = None
+    turn: float = 0.0
+
+    def __post_init__(self) -> None:
+        shapes = self.item.ndim == 2 and self.item.shape[0] == len(self.item_bias)
+        shapes = shapes and self.user.shape == (len(self.user_bias), self.item.shape[1])
+        if not shapes or (self.toward is not None and self.toward.shape != self.user.shape):
+            raise DataError(
+                "factors must have one row a user and one row an item, as long as each other; "
+                f"found {self.user.shape} with {len(self.user_bias)} biases and "
+                f"{self.item.shape} with {len(self.item_bias)}; make them agree"
+            )
+
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+        return len(self.user)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return len(self.item)
+
+    def of(
+        self, users: NDArray[np.integer], items: NDArray[np.integer], time: float = 0.0
+    ) -> NDArray[np.float64]:
+        """Return the numbers of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""
+        vectors = self._at(users, time)
+        products: NDArray[np.float64]
+        if items.shape[1] == 1:  # pairs, as logs ask for: half the time
+            products = np.einsum("bd,bd->b", vectors, self.item.take(items[:, 0], axis=0))[:, None]
+        else:
+            products = np.einsum("bd,bkd->bk", vectors, self.item[items])
+        products += self.item_bias[items]
+        products += self._side(users)
+        return products
+
+    def of_all(self, users: NDArray[np.integer], time: float = 0.0) -> NDArray[np.float64]:
+        """Return the numbers of all items for `users` `[B]`, `[B, n_items]`."""
+        products: NDArray[np.float64] = self._at(users, time) @ self.item.T
+        products += self.item_bias
+        products += self._side(users)
+        return products
+
+    def _side(self, users: NDArray[np.integer]) -> NDArray[np.float64]:
+        side: NDArray[np.float64] = self.user_bias[users, None] + self.constant
+        return side
+
+    def _at(self, users: NDArray[np.integer], time: float) -> NDArray[np.float64]:
+        vectors: NDArray[np.float64] = self.user.take(users, axis=0)
+        if self.toward is None or not time * self.turn:
+            return vectors
+        angle = self.turn * time
+        turned: NDArray[np.float64] = np.cos(angle) * vectors + np.sin(angle) * self.toward[users]
+        return turned

@@ -1,0 +1,211 @@
+"""World directories: what a world looks like on disk.
+
+world.json          name, seed, counts, options, and the kind and numbers of every part
+world.safetensors   the arrays of the parts
+users.parquet       id, one row a user; the row's number is the index
+items.parquet       the same for items
+log/                a log that was drawn from it, a dataset directory (where there is one)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from counterplay.data.files import Replaceable, new_directory
+from counterplay.data.formats import first_line
+from counterplay.data.vocabulary import Vocabulary
+from counterplay.errors import ConfigError, DataError
+from counterplay.seeding import Streams
+from counterplay.simulation.factors import Factors
+from counterplay.simulation.policies import Exponential, Mixture, Scored
+from counterplay.simulation.world import World
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Arrays = dict[str, NDArray[Any]]
+
+FORMAT = 1
+_REQUIRED = {"world.json", "world.safetensors", "users.parquet", "items.parquet"}
+FILES = Replaceable(_REQUIRED, _REQUIRED | {"log"})
+_OPTIONS = {
+    "noise": float,
+    "exposure_noise": float,
+    "confounding": float,
+    "examination": float,
+    "list_length": int,
+}
+_KINDS: dict[str, type[Any]] = {
+    "factors": Factors,
+    "scored": Scored,
+    "exponential": Exponential,
+    "mixture": Mixture,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+_NUMBERS = {
+    "factors": ("constant", "turn"),
+    "scored": ("sharpness", "offset"),
+    "exponential": ("exponent", "strength", "offset"),
+}
+_ARRAYS = {
+    "factors": ("user", "item", "user_bias", "item_bias", "toward"),
+    "scored": ("caps", "activity"),
+}
+_POLICIES = "scored", "exponential", "mixture"
+_PARTS = {"scored": ("scores",), "exponential": ("logits", "extra")}
+
+
+def save_world(world: World, directory: str | Path, *, overwrite: bool = False) -> None:
+    """Write a world directory, all of it or nothing.
+
+    A log that lies in a folder that is overwritten goes with it: it is of another world.
+
+    Args:
+        world: With factors for tastes, and with policies whose scores are factors.
+        directory: A new or empty folder.
+        overwrite: Whether it may replace another world.
+    """
+    if type(world) is not World:
+        raise _unsavable("world", world)
+    arrays: Arrays = {}
+    description = {
+        "format": FORMAT,
+        "name": world.name,
+        "seed": int(world.seed),
+        "counts": {"users": world.n_users, "items": world.n_items},
+        "options": {name: kind(getattr(world, name)) for name, kind in _OPTIONS.items()},
+        "taste": _described(world.taste, "taste", ("factors",), arrays),
+        "policy": _described(world.policy, "policy", _POLICIES, arrays),
+    }
+    with new_directory(Path(directory), replacing=FILES if overwrite else None) as folder:
+        for plural, vocabulary in (("users", world.users), ("items", world.items)):
+            pl.DataFrame({"id": vocabulary.ids}).write_parquet(folder / f"{plural}.parquet")
+        save_file(arrays, folder / "world.safetensors")
+        description["fingerprint"] = _fingerprint(folder)
+        text = json.dumps(description, indent=2, ensure_ascii=False)
+        (folder / "world.json").write_text(text + "\n", encoding="utf-8")
+
+
+def load_world(directory: str | Path) -> World:
+    """Load a world directory: its logs are, byte by byte, those of the world that was saved."""
+    folder = Path(directory)
+    description = _read(folder)
+    try:
+        same = _fingerprint(folder) == description["fingerprint"]
+        arrays = load_file(folder / "world.safetensors")
+        options = {name: kind(description["options"][name]) for name, kind in _OPTIONS.items()}
+        world = World(
+            _made(description["taste"], "taste", arrays),
+            _made(description["policy"], "policy", arrays),
+            **options,
+            seed=Streams(description["seed"]).seed,
+            name=str(description["name"]),
+            users=_ids(folder / "users.parquet"),
+            items=_ids(folder / "items.parquet"),
+        )
+        announced = description["counts"]
+        n_capped = len(world.policy.caps)
+    except (KeyError, AttributeError) as error:
+        raise _damaged(folder, f"no {first_line(error)} where one belongs") from None
+    except (OSError, ValueError, TypeError, SafetensorError, pl.exceptions.PolarsError) as error:
+        raise _damaged(folder, first_line(error)) from None
+    ids = {"users": len(world.users), "items": len(world.items)}
+    sizes = {"users": world.n_users, "items": world.n_items}
+    if not ids == sizes == announced or n_capped != world.n_items:
+        raise _damaged(folder, f"ids of {ids} and tastes of {sizes} where it announces {announced}")
+    if not same:
+        raise _damaged(folder, "arrays that do not match their fingerprint")
+    return world
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    """Return what `world.json` says."""
+    try:
+        description = json.loads((folder / "world.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise DataError(
+            f"a world directory must hold a readable world.json; found none in '{folder}'; make "
+            "one with counterplay simulate"
+        ) from None
+    if not isinstance(description, dict) or "format" not in description:
+        raise _damaged(folder, "a world.json without a format")
+    if description["format"] != FORMAT:
+        raise DataError(
+            f"'{folder}' must be in format {FORMAT}; found format {description['format']}; "
+            "simulate it again with this version"
+        )
+    return description
+
+
+def _described(part: Any, place: str, kinds: tuple[str, ...], arrays: Arrays) -> dict[str, Any]:
+    """Return a part's kind and numbers; its arrays are added to `arrays`, by their place."""
+    kind = _NAMES.get(type(part), "")
+    if kind not in kinds:
+        raise _unsavable(place, part)
+    if kind == "mixture":
+        policies = [
+            _described(each, f"{place}.{number}", _POLICIES, arrays)
+            for number, each in enumerate(part.policies)
+        ]
+        return {"kind": kind, "shares": [float(each) for each in part.shares], "policies": policies}
+    description: dict[str, Any] = {"kind": kind}
+    for name in _NUMBERS[kind]:
+        description[name] = float(getattr(part, name))
+    for name in _ARRAYS.get(kind, ()):
+        array = getattr(part, name)
+        if array is not None:  # safetensors writes memory as it lies
+            arrays[f"{place}.{name}"] = np.ascontiguousarray(array)
+    for name in _PARTS.get(kind, ()):
+        inside = getattr(part, name)
+        description[name] = inside and _described(inside, f"{place}.{name}", ("factors",), arrays)
+    return description
+
+
+def _made(description: dict[str, Any], place: str, arrays: Arrays) -> Any:
+    """Return the part that was described."""
+    kind = description["kind"]
+    if kind == "mixture":
+        policies = [
+            _made(each, f"{place}.{number}", arrays)
+            for number, each in enumerate(description["policies"])
+        ]
+        return Mixture(policies, description["shares"])
+    values: dict[str, Any] = {name: float(description[name]) for name in _NUMBERS[kind]}
+    for name in _ARRAYS.get(kind, ()):
+        values[name] = arrays.get(f"{place}.{name}")
+    for name in _PARTS.get(kind, ()):
+        inside = description[name]
+        values[name] = inside and _made(inside, f"{place}.{name}", arrays)
+    return _KINDS[kind](**values)
+
+
+def _ids(path: Path) -> Vocabulary:
+    return Vocabulary(pl.read_parquet(path, glob=False)["id"])
+
+
+def _fingerprint(folder: Path) -> str:
+    with (folder / "world.safetensors").open("rb") as file:
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
+def _unsavable(place: str, part: object) -> ConfigError:
+    return ConfigError(
+        "a world can be saved if it is made of Factors and of Scored, Exponential and Mixture "
+        f"policies; found {type(part).__name__} as {place}; turn a CF or GMF into factors with "
+        "factors_of, or save the world's log"
+    )
+
+
+def _damaged(folder: Path, found: str) -> DataError:
+    return DataError(
+        f"a world directory must be as it was written; found in '{folder}' {found}; simulate it "
+        "again"
+    )

@@ -1,0 +1,241 @@
+"""A world: who likes what, what the old system showed, and what nobody observed.
+
+    shown     O ~ cap_i · accept(u, i; ε2) · rate           ε1, ε2: unobserved factors of an
+    examined  ρ^(position − 1)                              occasion, normal, with correlation κ
+    click     shown, examined, and relevant: σ(taste(u, i) + ε1)
+
+At κ = 0 exposure says nothing about relevance beyond the pair itself: the click model holds. Above,
+what was shown was liked more on that occasion than it would be on another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from counterplay.data.vocabulary import Vocabulary
+from counterplay.errors import ConfigError, DataError
+from counterplay.seeding import Streams
+from counterplay.simulation.chance import mean_sigmoid, normal
+from counterplay.simulation.logs import RATES, draw
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.simulation.policies import Policy
+
+Occasion = tuple[str | int, ...]
+_LONGEST = 1000  # places of a list
+
+
+class Taste(Protocol):
+    """The logits of relevance; `time` counts rounds."""
+
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+
+    def of(
+        self, users: NDArray[np.integer], items: NDArray[np.integer], time: float = 0.0
+    ) -> NDArray[np.float64]:
+        """Return the logits of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""
+
+    def of_all(self, users: NDArray[np.integer], time: float = 0.0) -> NDArray[np.float64]:
+        """Return the logits of all items for `users` `[B]`, `[B, n_items]`."""
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A population, the system that showed it things, and the chance that both are subject to.
+
+    Attributes:
+        taste: Logits of relevance.
+        policy: What was shown, with which probability.
+        noise: Standard deviation of ε1, which moves relevance.
+        exposure_noise: Standard deviation of ε2, which moves exposure.
+        confounding: Correlation κ of the two, 0 for none to 1; without noise it does nothing.
+        examination: ρ: a place further down a list is examined so much less often; 1 for no bias.
+        list_length: Places of a list.
+        seed: Of all streams.
+        name: What to call it.
+        users: User ids; by default their numbers.
+        items: Item ids; by default their numbers.
+    """
+
+    taste: Taste
+    policy: Policy
+    noise: float = 0.0
+    exposure_noise: float = 0.0
+    confounding: float = 0.0
+    examination: float = 1.0
+    list_length: int = 10
+    seed: int = 0
+    name: str = "world"
+    users: Vocabulary = field(default=None)  # type: ignore[assignment]
+    items: Vocabulary = field(default=None)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        for name, value, low, high in (
+            ("confounding", self.confounding, 0.0, 1.0),
+            ("examination", self.examination, 1e-6, 1.0),
+            ("noise", self.noise, 0.0, 1e6),
+            ("exposure_noise", self.exposure_noise, 0.0, 1e6),
+            ("list_length", self.list_length, 1, _LONGEST),
+        ):
+            if not low <= value <= high:
+                raise ConfigError(
+                    f"{name} of a world must be from {low:g} to {high:g}; found {value:g}; "
+                    "change it"
+                )
+        Streams(self.seed)  # which refuses what is no seed
+        for name, n in (("users", self.taste.n_users), ("items", self.taste.n_items)):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, Vocabulary.of(np.arange(n)))
+        counts = len(self.users), len(self.items), len(self.policy.caps)
+        if counts != (self.n_users, self.n_items, self.n_items):
+            raise DataError(
+                f"all parts of a world must be of its {self.n_users:,} users and "
+                f"{self.n_items:,} items; found {counts[0]:,} user ids, {counts[1]:,} item ids and "
+                f"a policy for {counts[2]:,} items; make them agree"
+            )
+
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+        return self.taste.n_users
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return self.taste.n_items
+
+    @cached_property
+    def streams(self) -> Streams:
+        """The world's random streams."""
+        return Streams(self.seed)
+
+    def relevance(
+        self,
+        users: NDArray[np.integer],
+        items: NDArray[np.integer] | None = None,
+        *,
+        time: float = 0.0,
+        occasion: Occasion | None = None,
+    ) -> NDArray[np.float64]:
+        """Return the probability of a click on what is seen, of `items` `[B, K]` or all of them.
+
+        Without an occasion it is the mean over the unobserved factors.
+        """
+        logits = (
+            self.taste.of_all(users, time) if items is None else self.taste.of(users, items, time)
+        )
+        if occasion is None or not self.noise:
+            return mean_sigmoid(logits, self.noise)
+        logits = logits + self.noise * self._unobserved("taste", users, items, occasion)
+        return mean_sigmoid(logits, 0.0)
+
+    def shown(
+        self,
+        users: NDArray[np.integer],
+        items: NDArray[np.integer] | None = None,
+        *,
+        occasion: Occasion | None = None,
+    ) -> NDArray[np.float64]:
+        """Return the probability that `items` `[B, K]`, or all of them, are shown in a round."""
+        caps = self.policy.caps[slice(None) if items is None else items]
+        return caps * self.accepted(users, items, occasion=occasion)
+
+    def accepted(
+        self,
+        users: NDArray[np.integer],
+        items: NDArray[np.integer] | None = None,
+        *,
+        occasion: Occasion | None = None,
+    ) -> NDArray[np.float64]:
+        """Return the probability that they are shown, as a share of the items' caps."""
+        if occasion is None or not self.exposure_noise:
+            return self.policy.mean_accept(users, items, self.exposure_noise)
+        shift = self.exposure_noise * self._shift(users, items, occasion)
+        return self.policy.accept(users, items, shift)
+
+    def propensity(
+        self,
+        users: NDArray[np.integer],
+        items: NDArray[np.integer] | None = None,
+        *,
+        occasion: Occasion | None = None,
+    ) -> NDArray[np.float64]:
+        """Return the probability that `items` `[B, K]` are exposed: shown, and examined."""
+        shown = self.shown(users, items, occasion=occasion)
+        if self.examination == 1:
+            return shown
+        # The place is 1 + Binomial(length − 1, 1 − prominence), so the mean of ρ^(place − 1) is:
+        down = (1 - self.policy.prominence(users, items)) * (1 - self.examination)
+        return shown * (1 - down) ** (self.list_length - 1)
+
+    def log(
+        self,
+        rates: Sequence[float] = RATES,
+        *,
+        sample: int = 0,
+        first_round: int = 0,
+        before: Interactions | None = None,
+        impressions: bool = False,
+        with_truth: bool = False,
+    ) -> Interactions:
+        """Draw a log: in each round, a day, every pair is shown or not, and clicked or not.
+
+        What a user has clicked is not shown to them again.
+
+        Args:
+            rates: For each round, what the probabilities of being shown are multiplied with.
+            sample: Another number is another log of the same world.
+            first_round: Number of the first round.
+            before: An earlier log, whose pairs are not shown again.
+            impressions: Whether to return all that was shown: `rating` is 1 for a click and 0 for
+                none, `exposed` tells whether it was examined.
+            with_truth: Whether to add place, exposure flag and true propensity.
+        """
+        return draw(
+            self,
+            rates,
+            sample=sample,
+            first_round=first_round,
+            before=before,
+            impressions=impressions,
+            with_truth=with_truth or impressions,
+        )
+
+    def _shift(
+        self, users: NDArray[np.integer], items: NDArray[np.integer] | None, occasion: Occasion
+    ) -> NDArray[np.float64]:
+        """Return ε2 with standard deviation 1: κ of ε1, and the rest of its own."""
+        own = (1 - self.confounding**2) ** 0.5
+        shift = np.zeros(1)
+        if own:
+            shift = own * self._unobserved("exposure", users, items, occasion)
+        if self.confounding:
+            shift = shift + self.confounding * self._unobserved("taste", users, items, occasion)
+        return shift
+
+    def _unobserved(
+        self,
+        name: str,
+        users: NDArray[np.integer],
+        items: NDArray[np.integer] | None,
+        occasion: Occasion,
+    ) -> NDArray[np.float64]:
+        key = int(self.streams.numpy("unobserved", name, *occasion).integers(2**63))
+        return normal(
+            key, users[:, None], np.arange(self.n_items)[None] if items is None else items
+        )

@@ -1,0 +1,85 @@
+"""Every kind of world keeps the contract; what confounding does to the click model is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counterplay.simulation.factors import Factors
+from counterplay.simulation.policies import Exponential
+from counterplay.simulation.synthetic import Synthetic
+from counterplay.simulation.world import World
+
+from . import contract
+
+N_USERS, N_ITEMS = 60, 30
+
+
+def synthetic(**options: Any) -> World:
+    small = {"n_users": N_USERS, "n_items": N_ITEMS, "n_shown": 6, "skew": 0.5, "dim": 3}
+    return Synthetic(**{**small, **options}).world()
+
+
+def exponential(**options: Any) -> World:
+    """The paper's exposure, over the tastes of a synthetic world."""
+    world, rng = synthetic(**options), np.random.default_rng(1)
+    logits, extra = (
+        Factors(
+            rng.normal(size=(N_USERS, 3)),
+            scale * rng.normal(size=(N_ITEMS, 3)),
+            np.zeros(N_USERS),
+            scale * rng.normal(size=N_ITEMS),
+        )
+        for scale in (0.7, 0.3)
+    )
+    return replace(world, policy=Exponential(logits, extra, 1.2, 0.5, -0.7))
+
+
+WORLDS: dict[str, Callable[[], World]] = {
+    "uniform": lambda: synthetic(exposure="uniform"),
+    "popularity": lambda: synthetic(exposure="popularity"),
+    "history": lambda: synthetic(),
+    "mixture": lambda: synthetic(exposure="mixture"),
+    "confounded": lambda: synthetic(confounding=0.8, noise=1.0),
+    "position bias": lambda: synthetic(examination=0.7),
+    "drift": lambda: synthetic(drift=1.0),
+    "exponential": lambda: exponential(),
+    "exponential, confounded": lambda: exponential(confounding=0.8, exposure_noise=0.5),
+}
+
+
+@pytest.mark.parametrize("make", WORLDS.values(), ids=WORLDS.keys())
+def test_every_world_keeps_the_contract(make: Callable[[], World], tmp_path: Path) -> None:
+    world = make()
+    contract.is_what_it_says(world)
+    contract.oracle_is_unbiased(world)
+    contract.is_what_it_says(contract.comes_back(world, tmp_path))
+
+
+def test_without_confounding_the_click_model_holds() -> None:
+    """Clicks weighted by the marginal propensity add up to the demand: |z| < 4, twice."""
+    world = synthetic(noise=1.0, confounding=0.0)
+    for errors in contract.errors_of_the_oracle(world, 400, marginal=True):
+        assert abs(contract.z_of(errors)) < contract.LIMIT
+
+
+@pytest.mark.parametrize(("confounding", "least"), [(0.3, 4), (0.8, 8)])
+def test_with_confounding_it_fails(confounding: float, least: float) -> None:
+    """What was shown was liked more; the propensity of the occasion sets it right."""
+    world = synthetic(noise=1.0, confounding=confounding)
+    errors, _ = contract.errors_of_the_oracle(world, 400, marginal=True)
+    assert contract.z_of(errors) > least
+    contract.oracle_is_unbiased(world)
+
+
+def test_a_wrong_propensity_is_seen() -> None:
+    """The contract has the power to see an oracle that is off by a tenth."""
+    world = synthetic()
+    demand = world.relevance(np.arange(N_USERS)).sum()
+    errors, _ = contract.errors_of_the_oracle(world, 300)
+    assert abs(contract.z_of(errors + 0.1 * demand)) > contract.LIMIT

@@ -1,0 +1,407 @@
+"""Logs against the probabilities that they are drawn with.
+
+Seeds are fixed. With other seeds a test would alarm falsely once in 10,000 times or less often:
+|z| = 5 alone has two in a million, and many frequencies at a time share the 10,000th.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import expit
+from scipy.stats import binom, chisquare, kstest
+
+import counterplay as cp
+from counterplay.simulation import logs
+from counterplay.simulation.factors import Factors
+from counterplay.simulation.logs import DAY, START, oracle_propensities, proposed
+from counterplay.simulation.policies import Policy, Scored
+from counterplay.simulation.world import World
+
+Z = 5.0
+N_USERS, N_ITEMS = 20, 8
+USERS = np.arange(N_USERS)
+
+
+def factors(seed: int, n_users: int = N_USERS, n_items: int = N_ITEMS) -> Factors:
+    rng = np.random.default_rng(seed)
+    return Factors(
+        rng.normal(size=(n_users, 2)), rng.normal(size=(n_items, 2)), np.zeros(n_users),
+        np.zeros(n_items), toward=rng.normal(size=(n_users, 2)), turn=0.3,
+    )  # fmt: skip
+
+
+def scored(n_users: int = N_USERS, n_items: int = N_ITEMS) -> Scored:
+    rng = np.random.default_rng(3)
+    caps = np.linspace(0.1, 1, n_items)  # rare ones and likely ones
+    return Scored(caps, rng.uniform(0.5, 1, n_users), factors(2, n_users, n_items))
+
+
+def world(n_users: int = N_USERS, n_items: int = N_ITEMS, **given: Any) -> World:
+    given = {"noise": 1.0, "exposure_noise": 1.0, "examination": 0.8, "list_length": 5} | given
+    policy: Policy = given.pop("policy", scored(n_users, n_items))
+    return World(factors(1, n_users, n_items), policy, **given)
+
+
+def counts(log: cp.Interactions, which: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+    """Return how often each pair occurs, `[n_users, n_items]`."""
+    pair = log.pair if which is None else log.pair[which]
+    return np.bincount(pair, minlength=log.n_users * log.n_items).reshape(log.n_users, -1)
+
+
+def agree(found: NDArray[Any], p: NDArray[np.float64], n: int) -> bool:
+    """Tell whether all are as often as `n` tries with `p` may give: two tails of 1e-4, shared."""
+    tail = np.minimum(binom.cdf(found, n, p), binom.sf(found - 1, n, p))
+    return bool((2 * tail * tail.size > 1e-4).all())
+
+
+CAPS = np.array([1.0, 0.9, 0.2501, 0.25, 0.2499, 0.1, 0.01, 1e-4])
+
+
+def test_every_pair_is_proposed_with_its_cap() -> None:
+    """By item, by user, and by two users and two items at a time: draws are independent."""
+    rng, n, n_users = np.random.default_rng(0), 3000, 12
+    drawn = np.zeros((n, n_users, len(CAPS)), dtype=np.int64)
+    for number in range(n):
+        user, item = proposed(CAPS, n_users, rng)
+        drawn[number, user, item] += 1
+    assert drawn.max() == 1, "a pair is proposed once"
+    assert (drawn[:, :, 0] == 1).all()
+    assert agree(drawn.sum((0, 1)), CAPS, n * n_users)
+    assert agree(drawn.sum(0), np.broadcast_to(CAPS, (n_users, len(CAPS))), n)
+    both = np.einsum("nui,nvi->uvi", drawn, drawn)[~np.eye(n_users, dtype=bool)]
+    assert agree(both, np.broadcast_to(CAPS**2, both.shape), n)
+    apart = ~np.eye(len(CAPS), dtype=bool)
+    both = np.einsum("nui,nuj->ij", drawn, drawn)[apart]
+    assert agree(both, np.outer(CAPS, CAPS)[apart], n * n_users)
+
+
+def test_how_many_users_an_item_is_proposed_to_is_binomial() -> None:
+    """The mean and the variance, below and above the border between the two ways to draw."""
+    rng, n, n_users = np.random.default_rng(1), 4000, 40
+    caps = np.array([0.24, 0.26])
+    found = np.array([np.bincount(proposed(caps, n_users, rng)[1], minlength=2) for _ in range(n)])
+    variance = n_users * caps * (1 - caps)
+    assert (np.abs(found.mean(0) - n_users * caps) / np.sqrt(variance / n) < Z).all()
+    assert (np.abs(found.var(0) / variance - 1) * np.sqrt(n / 2) < Z).all()
+
+
+def test_nobody_may_be_proposed_anything() -> None:
+    user, item = proposed(np.full(3, 1e-12), 4, np.random.default_rng(0))
+    assert len(user) == len(item) == 0
+
+
+def joint(place: World, rate: float, time: float) -> NDArray[np.float64]:
+    """Return the probability of a click in a round: a sum over both unobserved factors."""
+    nodes, shares = np.polynomial.hermite_e.hermegauss(25)
+    shares = shares / shares.sum()
+    kappa, total = place.confounding, np.zeros((N_USERS, N_ITEMS))
+    logits = place.taste.of_all(USERS, time)
+    for first, a in zip(nodes, shares, strict=True):
+        for own, b in zip(nodes, shares, strict=True):
+            second = kappa * first + (1 - kappa**2) ** 0.5 * own
+            accepted = place.policy.accept(USERS, None, place.exposure_noise * second)
+            total += a * b * accepted * expit(logits + place.noise * first)
+    examined = place.propensity(USERS) / place.shown(USERS)
+    return rate * place.policy.caps * total * examined
+
+
+@pytest.mark.parametrize("confounding", [0.0, 0.7])
+def test_pairs_are_shown_examined_and_clicked_as_often_as_they_should_be(
+    confounding: float,
+) -> None:
+    place, n, rate = world(confounding=confounding), 800, 0.7
+    shown, exposed, clicked = (np.zeros((N_USERS, N_ITEMS), dtype=np.int64) for _ in range(3))
+    for sample in range(n):
+        log = place.log((rate,), sample=sample, impressions=True)
+        assert log.rating is not None
+        assert log.exposed is not None
+        shown += counts(log)
+        exposed += counts(log, log.exposed)
+        clicked += counts(log, log.rating == 1)
+    assert agree(shown, rate * place.shown(USERS), n)
+    assert agree(exposed, rate * place.propensity(USERS), n)
+    assert agree(clicked, joint(place, rate, 0.0), n)
+
+
+def test_later_rounds_click_what_is_left() -> None:
+    place, n = world(confounding=0.4), 800
+    found = np.zeros((2, N_USERS, N_ITEMS), dtype=np.int64)
+    for sample in range(n):
+        log = place.log((1.0, 0.6), sample=sample)
+        assert log.time is not None
+        later = log.time >= START + DAY
+        found += np.array([counts(log, ~later), counts(log, later)])
+    first, second = joint(place, 1.0, 0.0), joint(place, 0.6, 1.0)
+    assert agree(found[0], first, n)
+    assert agree(found[1], (1 - first) * second, n)
+
+
+def test_places_follow_prominence() -> None:
+    """A chi-square test for each pair, at 1e-6."""
+    place, n = world(noise=0.0, exposure_noise=0.0), 800
+    found = np.zeros((N_USERS * N_ITEMS, place.list_length))
+    for sample in range(n):
+        log = place.log((1.0,), sample=sample, impressions=True)
+        assert log.position is not None
+        np.add.at(found, (log.pair, log.position.astype(np.int64) - 1), 1)
+    further = 1 - place.policy.prominence(USERS, None).ravel()
+    down = np.arange(place.list_length)
+    ways = np.array([1, 4, 6, 4, 1])
+    for row, p in zip(found, further, strict=True):
+        expected = row.sum() * ways * p**down * (1 - p) ** (4 - down)
+        kept = expected > 1
+        if kept.sum() > 1:
+            scale = row[kept].sum() / expected[kept].sum()
+            assert chisquare(row[kept], expected[kept] * scale).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("at_once", [8, 1 << 20])
+@pytest.mark.parametrize("sample", [0, 1])
+def test_the_propensity_of_a_row_is_that_of_its_occasion_and_place(
+    monkeypatch: pytest.MonkeyPatch, at_once: int, sample: int
+) -> None:
+    monkeypatch.setattr(logs, "_AT_ONCE", at_once)
+    place, rates = world(confounding=0.5), (1.0, 0.5)
+    log = place.log(rates, sample=sample, first_round=3, impressions=True)
+    assert log.time is not None
+    assert log.position is not None
+    assert log.propensity is not None
+    rounds = (log.time - START) // DAY
+    assert set(rounds.tolist()) == {3, 4}
+    for number, rate in enumerate(rates, 3):
+        rows = rounds == number
+        user, item = log.user[rows], log.item[rows]
+        accepted = place.accepted(user, item[:, None], occasion=("log", sample, number))[:, 0]
+        expected = place.policy.caps[item] * rate * accepted * 0.8 ** (log.position[rows] - 1.0)
+        np.testing.assert_allclose(log.propensity[rows], expected, rtol=1e-13)
+    assert ((log.propensity > 0) & (log.propensity <= 1)).all()
+
+
+def test_weighting_clicks_by_their_propensities_gives_the_relevance_of_all_pairs() -> None:
+    """Also where unobserved factors move both: the propensity is the occasion's own."""
+    place, n = world(confounding=0.8, exposure_noise=0.5), 800
+    sums = np.empty(n)
+    for sample in range(n):
+        log = place.log((1.0,), sample=sample, with_truth=True)
+        assert log.propensity is not None
+        sums[sample] = (1 / log.propensity).sum()
+    expected = place.relevance(USERS).sum()
+    assert abs(sums.mean() - expected) / (sums.std() / np.sqrt(n)) < Z
+
+
+@pytest.mark.parametrize(("confounding", "holds"), [(0.0, True), (0.5, False), (1.0, False)])
+def test_what_is_exposed_is_liked_more_only_under_confounding(
+    confounding: float, holds: bool
+) -> None:
+    """The click model, `P(click | exposed) = relevance`, measured."""
+    place = world(6000, 40, confounding=confounding)
+    log = place.log((1.0,), impressions=True)
+    assert log.rating is not None
+    relevance = place.relevance(log.user, log.item[:, None])[log.exposed, 0]
+    excess = (log.rating[log.exposed] - relevance).sum()
+    z = excess / np.sqrt((relevance * (1 - relevance)).sum())
+    assert abs(z) < Z if holds else z > Z  # about 11 and 22, each with a deviation of 1
+
+
+@pytest.mark.parametrize("at_once", [8, 300, 1 << 20])
+def test_no_pair_is_clicked_twice(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr(logs, "_AT_ONCE", at_once)
+    place = world(40, 12)
+    first = place.log((1.0, 1.0, 1.0))
+    second = place.log((1.0, 1.0), first_round=3, before=first)
+    pairs = np.concatenate([first.pair, second.pair])
+    assert len(second)
+    assert len(np.unique(pairs)) == len(pairs)
+    again = place.log((1.0, 1.0), first_round=3)
+    assert np.isin(again.pair, first.pair).any(), "without the earlier log they come back"
+
+
+def test_a_round_at_a_time_is_the_same_as_all_at_once() -> None:
+    place = world()
+    whole = place.log((1.0, 0.8))
+    first = place.log((1.0,))
+    second = place.log((0.8,), first_round=1, before=first)
+    assert whole.time is not None
+    later = whole.time >= START + DAY
+    assert first == whole.take(~later)
+    assert second == whole.take(later)
+
+
+@pytest.mark.parametrize("at_once", [8, 300, 1 << 20])
+@pytest.mark.parametrize("impressions", [False, True])
+def test_rows_stand_by_user_then_time_within_their_rounds(
+    monkeypatch: pytest.MonkeyPatch, at_once: int, impressions: bool
+) -> None:
+    monkeypatch.setattr(logs, "_AT_ONCE", at_once)
+    log = world(40, 12).log((1.0, 0.5, 0.5), first_round=2, impressions=impressions)
+    assert log.time is not None
+    assert [column.dtype.name for _, column in log.columns()][:2] == ["int32", "int32"]
+    assert log.time.dtype.name == "int64"
+    assert (np.lexsort((log.time, log.user)) == np.arange(len(log))).all()
+    assert set(((log.time - START) // DAY).tolist()) == {2, 3, 4}
+    assert len(set(log.user.tolist())) > 20
+
+
+def test_times_spread_over_the_day() -> None:
+    """A Kolmogorov-Smirnov test at 1e-5."""
+    log = world(500, 40).log((1.0,))
+    assert log.time is not None
+    assert kstest((log.time - START) / DAY, "uniform").pvalue > 1e-5
+
+
+def test_the_clicks_among_impressions_are_those_of_the_click_log() -> None:
+    place = world(40, 12, confounding=0.3)
+    shown = place.log(impressions=True)
+    clicks = place.log(with_truth=True)
+    assert shown.rating is not None
+    assert shown.exposed is not None
+    assert set(shown.rating.tolist()) == {0.0, 1.0}
+    assert not (shown.rating[~shown.exposed] == 1).any(), "what nobody saw nobody clicked"
+    assert not shown.exposed.all()
+    assert clicks.rating is None
+    assert clicks.exposed is not None
+    assert clicks.exposed.all()
+    for name, column in clicks.columns():
+        assert (getattr(shown, name)[shown.rating == 1] == column).all()
+    bare = place.log()
+    assert [name for name, _ in bare.columns()] == ["user", "item", "time"]
+    assert (bare.pair == clicks.pair).all()
+
+
+def test_without_position_bias_everything_shown_is_at_the_top_and_examined() -> None:
+    log = world(examination=1.0).log(impressions=True)
+    assert log.exposed is not None
+    assert log.position is not None
+    assert log.exposed.all()
+    assert (log.position == 1).all()
+
+
+def test_a_world_has_one_log_a_sample() -> None:
+    one, again = world(40, 12), world(40, 12)
+    assert one.log(with_truth=True) == again.log(with_truth=True)
+    assert one.log(sample=1) != one.log()
+    assert one.log() != world(40, 12, seed=1).log()
+    assert one.log().steps[0].kind == "simulated"
+
+
+def test_a_million_users_and_a_hundred_thousand_items_keep_their_pairs_apart() -> None:
+    """Few of the 10^11 pairs are shown: their numbers do not fit into 32 bits."""
+    n_users, n_items = 1_000_000, 100_000
+    flat = Factors(np.zeros((n_users, 1)), np.zeros((n_items, 1)), np.zeros(n_users),
+                   np.full(n_items, 9.0))  # fmt: skip
+    place = World(flat, Scored(np.full(n_items, 2e-8), np.ones(n_users), offset=9.0))
+    log = place.log((1.0,))
+    assert abs(len(log) - 2000) < Z * np.sqrt(2000)
+    assert kstest(log.user / n_users, "uniform").pvalue > 1e-5
+    assert kstest(log.item / n_items, "uniform").pvalue > 1e-5
+
+
+@pytest.mark.parametrize("rates", [(), (0.0,), (1.0, -0.1), (1.1,), (np.nan,)])
+def test_rates_that_are_none_are_an_error(rates: tuple[float, ...]) -> None:
+    with pytest.raises(cp.ConfigError, match="rates of rounds must be above 0"):
+        world().log(rates)
+
+
+def test_a_log_without_rows_is_an_error() -> None:
+    never = Scored(np.full(N_ITEMS, 1e-9), np.ones(N_USERS))
+    with pytest.raises(cp.DataError, match="must have rows; found none"):
+        world(policy=never).log()
+
+
+@pytest.mark.parametrize("at_once", [8, 40, 300, 1 << 20])
+def test_a_round_does_not_depend_on_the_rates_of_others(
+    monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """Users are worked on in the same parts, whatever the rates."""
+    monkeypatch.setattr(logs, "_AT_ONCE", at_once)
+    place = world(40, 12)
+    alone = place.log((0.3,), with_truth=True)
+    for rates in ((0.3, 1.0), (0.3, 0.01, 0.7)):
+        both = place.log(rates, with_truth=True)
+        assert both.time is not None
+        assert both.take(both.time < START + DAY) == alone
+
+
+def test_proposals_cost_as_much_as_they_are() -> None:
+    """Rare items are drawn without asking every user: no more users than are proposed to."""
+    sizes: list[int] = []
+
+    class Counting:
+        def __getattr__(self, name: str) -> Any:
+            def draw(*args: Any, **options: Any) -> Any:
+                found = getattr(rng, name)(*args, **options)
+                sizes.append(found.size)
+                return found
+
+            return draw
+
+    rng, counting = np.random.default_rng(0), Counting()
+    user, item = proposed(np.full(1000, 1e-3), 2000, cast("np.random.Generator", counting))
+    assert abs(len(user) - 2000) < Z * np.sqrt(2000)
+    assert sum(sizes) < 1000 + 1.1 * len(item)  # a number an item, and a user a proposal
+
+
+def test_of_impressions_before_only_clicks_are_not_shown_again() -> None:
+    place = world(40, 12)
+    clicks, shown = place.log((1.0,)), place.log((1.0,), impressions=True)
+    assert len(shown) > 1.5 * len(clicks)
+    for options in ({}, {"impressions": True}):
+        after = place.log((1.0,), first_round=1, before=clicks, **options)
+        assert place.log((1.0,), first_round=1, before=shown, **options) == after
+    assert not np.isin(after.pair, clicks.pair).any()
+    assert np.isin(after.pair, shown.pair).any()
+
+
+def test_what_came_before_may_be_a_log_without_rows_of_some_users() -> None:
+    place = world(400, 12)
+    first = place.log((1.0,))
+    some = first.take(first.user % 2 == 1)
+    after = place.log((1.0,), first_round=1, before=some)
+    assert not np.isin(after.pair, some.pair).any()
+    assert np.isin(after.pair, first.pair).any()
+
+
+@pytest.mark.parametrize("shape", [(19, 8), (20, 7), (40, 12)])
+def test_what_came_before_must_be_of_the_same_world(shape: tuple[int, int]) -> None:
+    other = world(*shape).log()
+    with pytest.raises(cp.DataError, match="must be of the world's 20 users and 8 items; found"):
+        world().log(before=other)
+
+
+def test_a_quiet_users_places_are_those_of_a_busy_one() -> None:
+    """Mean places of two worlds that differ in activity alone: |z| < 5."""
+    busy = Scored(np.ones(N_ITEMS), np.ones(4000), offset=1.0)
+    quiet = replace(busy, activity=np.full(4000, 0.1))
+    moments = []
+    for policy in (busy, quiet):
+        log = world(4000, policy=policy).log((1.0,), impressions=True)
+        assert log.position is not None
+        moments.append((log.position.mean(), log.position.var() / len(log)))
+    (one, first), (other, second) = moments
+    assert abs(one - other) < Z * np.sqrt(first + second)
+    assert abs(one - (1 + 4 * (1 - expit(1.0)))) < Z * np.sqrt(first)
+
+
+@pytest.mark.parametrize("at_once", [8, 1 << 20])
+def test_the_oracle_finds_the_propensities_of_a_log(
+    monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(logs, "_AT_ONCE", at_once)
+    place = world(40, 12, examination=1.0, confounding=0.5)
+    log = place.log((1.0, 1.0), sample=2, with_truth=True)
+    assert log.propensity is not None
+    found = oracle_propensities(place, log, sample=2)
+    np.testing.assert_allclose(found, log.propensity, rtol=1e-12)
+    assert not np.allclose(oracle_propensities(place, log, sample=1), log.propensity)
+
+
+def test_the_oracle_refuses_a_log_of_another_world() -> None:
+    place = world()
+    for log in (world(19).log(), replace(place.log(), time=None)):
+        with pytest.raises(cp.DataError, match="oracle needs a log of its own world"):
+            oracle_propensities(place, log)

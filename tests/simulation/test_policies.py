@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.integrate import quad
+from scipy.special import expit
+from scipy.stats import norm
+
+import counterplay as cp
+from counterplay.simulation.factors import Factors
+from counterplay.simulation.policies import Exponential, Mixture, Policy, Scored, caps_for
+
+N_USERS, N_ITEMS = 5, 7
+USERS = np.array([4, 0, 0, 2])
+
+
+def factors(seed: int, scale: float = 1.0) -> Factors:
+    rng = np.random.default_rng(seed)
+    return Factors(
+        scale * rng.normal(size=(N_USERS, 2)),
+        rng.normal(size=(N_ITEMS, 2)),
+        rng.normal(size=N_USERS),
+        rng.normal(size=N_ITEMS),
+    )
+
+
+def scored(seed: int, *, scale: float = 1.0, plain: bool = False) -> Scored:
+    rng = np.random.default_rng(seed)
+    caps, activity = rng.uniform(0.01, 1, N_ITEMS), rng.uniform(0.01, 1, N_USERS)
+    return Scored(caps, activity, None if plain else factors(seed, scale), 1.5, -0.2)
+
+
+def policies(seed: int, scale: float = 1.0) -> list[Policy]:
+    first, second = scored(seed, scale=scale), scored(seed + 1, plain=True)
+    third = Exponential(factors(seed), factors(seed + 1, scale), 1.3, 0.4, -1.0)
+    return [first, second, third, Mixture((first, second, third), (0.2, 0.5, 0.3))]
+
+
+def shown(policy: Policy, shift: NDArray[np.float64] | float = 0.0) -> NDArray[np.float64]:
+    return policy.caps * policy.accept(USERS, None, shift)
+
+
+@given(st.integers(0, 99), st.sampled_from([0.1, 1.0, 50.0, 1e4]))
+def test_acceptance_is_a_probability(seed: int, scale: float) -> None:
+    shift = scale * np.random.default_rng(seed).normal(size=(len(USERS), N_ITEMS))
+    for policy in policies(seed, scale):
+        assert ((policy.caps > 0) & (policy.caps <= 1)).all()
+        for moved in (0.0, -scale, shift):
+            found = policy.accept(USERS, None, moved)
+            assert found.shape == (len(USERS), N_ITEMS)
+            assert ((found >= 0) & (found <= 1)).all()
+
+
+@given(st.integers(0, 99))
+def test_some_items_get_what_they_get_among_all(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    items = rng.integers(N_ITEMS, size=(len(USERS), 3))
+    shift = rng.normal(size=(len(USERS), N_ITEMS))
+    for policy in policies(seed):
+        whole = np.take_along_axis(policy.accept(USERS, None, shift), items, axis=1)
+        part = policy.accept(USERS, items, np.take_along_axis(shift, items, axis=1))
+        np.testing.assert_allclose(part, whole, rtol=1e-12)
+        assert part.shape == items.shape
+
+
+def test_a_scored_policy_follows_its_formula() -> None:
+    policy = scored(3)
+    assert isinstance(policy.scores, Factors)
+    for row, user in enumerate(USERS.tolist()):
+        score = policy.scores.of_all(np.array([user]))[0]
+        expected = policy.activity[user] * expit(1.5 * score - 0.2 + 0.7)
+        np.testing.assert_allclose(policy.accept(USERS, None, 0.7)[row], expected, rtol=1e-12)
+
+
+def test_without_scores_all_items_are_alike() -> None:
+    policy = Scored(np.full(N_ITEMS, 0.4), np.ones(N_USERS))
+    assert (shown(policy) == 0.2).all()
+
+
+def test_the_exponential_policy_follows_its_formula() -> None:
+    logits, extra = factors(1), factors(2)
+    policy = Exponential(logits, extra, 1.3, 0.4, -0.5)
+    p = expit(logits.of_all(USERS))
+    raw = p**1.3 * np.exp(0.4 * extra.of_all(USERS) - 0.5 + 0.9)
+    assert (raw > 1).any()
+    assert (raw < 1).any()
+    np.testing.assert_allclose(policy.accept(USERS, None, 0.9), np.minimum(raw, 1), rtol=1e-12)
+    assert (policy.caps == 1).all()
+
+
+def test_the_exponential_policy_at_its_defaults_shows_what_its_model_says() -> None:
+    logits = factors(1)
+    np.testing.assert_allclose(shown(Exponential(logits)), expit(logits.of_all(USERS)), rtol=1e-12)
+
+
+def test_impossible_logits_are_shown_never_and_certain_ones_always() -> None:
+    none = np.zeros((1, 1))
+    logits = Factors(none, np.zeros((2, 1)), np.zeros(1), np.array([-1e4, 1e4]))
+    assert Exponential(logits).accept(np.array([0]), None).tolist() == [[0.0, 1.0]]
+
+
+@given(st.integers(0, 99), st.floats(0, 1), st.floats(-3, 3))
+def test_a_mixture_shows_the_average(seed: int, share: float, shift: float) -> None:
+    first, second = scored(seed), Exponential(factors(seed))
+    mixture = Mixture((first, second), (share, 1 - share))
+    expected = share * shown(first, shift) + (1 - share) * shown(second, shift)
+    np.testing.assert_allclose(shown(mixture, shift), expected, rtol=1e-9)
+
+
+def test_a_mixture_of_one_is_that_one() -> None:
+    policy = scored(5)
+    np.testing.assert_allclose(shown(Mixture((policy,), (1.0,))), shown(policy), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shares", "message"),
+    [
+        ((), "a share of 0 or more for each policy"),
+        ((1.0,), "a share of 0 or more for each policy"),
+        ((1.5, -0.5), "a share of 0 or more for each policy"),
+        ((0.5, 0.6), "must add up to 1; found 1.1"),
+    ],
+)
+def test_shares_that_are_none_are_an_error(shares: tuple[float, ...], message: str) -> None:
+    with pytest.raises(cp.ConfigError, match=message):
+        Mixture((scored(0), scored(1)), shares)
+
+
+@pytest.mark.parametrize("wrong", [0.0, -0.1, 1.1, np.nan])
+@pytest.mark.parametrize("name", ["caps", "activity"])
+def test_caps_and_activity_out_of_range_are_an_error(name: str, wrong: float) -> None:
+    given = {"caps": np.ones(3), "activity": np.ones(2)}
+    given[name][1] = wrong
+    with pytest.raises(cp.ConfigError, match=f"the {name} of a policy must be above 0"):
+        Scored(given["caps"], given["activity"])
+
+
+@given(
+    st.lists(st.floats(0.001, 10), min_size=1, max_size=20),
+    st.floats(0.001, 0.999),
+    st.floats(0.05, 1),
+)
+def test_caps_show_what_is_wanted_in_proportion_to_appeal(
+    appeal: list[float], share: float, mean_accept: float
+) -> None:
+    values = np.array(appeal)
+    n_shown = share * len(values) * mean_accept
+    caps = caps_for(values, n_shown, mean_accept)
+    assert ((caps > 0) & (caps <= 1)).all()
+    assert caps.sum() * mean_accept == pytest.approx(n_shown, rel=1e-9)
+    ratio = caps / values
+    free = caps < 1 - 1e-9
+    np.testing.assert_allclose(ratio[free], ratio.max(), rtol=1e-9)
+    assert (values[~free] >= values[free].max(initial=0) * (1 - 1e-6)).all()
+
+
+@pytest.mark.parametrize("n_shown", [0.0, -1.0, 1.5, 9.0, np.nan])
+def test_showing_nothing_or_everything_is_an_error(n_shown: float) -> None:
+    with pytest.raises(cp.ConfigError, match="more than 0 and fewer than 2 of 3 items"):
+        caps_for(np.array([1.0, 2.0, 3.0]), n_shown, 0.5)
+
+
+@pytest.mark.parametrize("kind", range(4))
+@pytest.mark.parametrize("deviation", [0.0, 0.3, 1.0, 3.0])
+def test_the_mean_over_shifts_is_that_of_many_draws(kind: int, deviation: float) -> None:
+    """All |z| of 28 means below 5: a false alarm in 60,000 other seeds."""
+    policy, n = policies(3)[kind], 2000
+    shifts = deviation * np.random.default_rng(kind).normal(size=(n, len(USERS), N_ITEMS))
+    drawn = np.array([policy.accept(USERS, None, shift) for shift in shifts])
+    error = drawn.std(0) / np.sqrt(n) + 1e-12
+    z = (drawn.mean(0) - policy.mean_accept(USERS, None, deviation)) / error
+    assert np.abs(z).max() < 5
+
+
+@pytest.mark.parametrize("deviation", [0.01, 0.3, 1.0, 3.0])
+def test_the_exponential_mean_is_exact_where_the_cap_binds_and_where_not(
+    deviation: float,
+) -> None:
+    logs = np.array([-300.0, -30.0, -5.0, -1.0, -0.01, 0.0, 0.01, 1.0, 5.0, 30.0])
+    # A logit of 50 has the log probability 0, to all digits.
+    logits = Factors(np.zeros((1, 1)), np.zeros((10, 1)), np.array([50.0]), np.zeros(10))
+    extra = Factors(np.zeros((1, 1)), np.zeros((10, 1)), np.zeros(1), logs)
+    found = Exponential(logits, extra).mean_accept(np.array([0]), None, deviation)[0]
+    for value, log in zip(found.tolist(), logs.tolist(), strict=True):
+        # e^(log + s z) φ(z) = e^(log + s²/2) φ(z − s), up to where the cap of 1 begins.
+        cap = -log / deviation
+        whole = [
+            quad(density, *ends, epsabs=0, epsrel=1e-11, limit=200)[0] if ends[0] < ends[1] else 0
+            for density, ends in (
+                (lambda z: norm.pdf(z - deviation), (deviation - 12, min(cap, deviation + 12))),
+                (norm.pdf, (max(cap, -12), 12)),
+            )
+        ]
+        expected = np.exp(log + deviation**2 / 2) * whole[0] + whole[1]
+        assert value == pytest.approx(expected, rel=1e-9)
+    assert (found <= 1).all()
+    assert (np.diff(found) >= 0).all()
+
+
+def test_quadrature_over_the_kink_of_the_cap_would_be_off() -> None:
+    """What the exact mean is for: nine nodes miss by more than a hundredth."""
+    logits = Factors(np.zeros((1, 1)), np.zeros((1, 1)), np.array([50.0]), np.zeros(1))
+    policy, nobody = Exponential(logits, offset=0.5), np.array([0])
+    nodes, shares = np.polynomial.hermite_e.hermegauss(9)
+    rough = shares / shares.sum() @ [policy.accept(nobody, None, z)[0, 0] for z in nodes]
+    assert abs(rough / policy.mean_accept(nobody, None, 1.0)[0, 0] - 1) > 0.01
+
+
+@given(st.integers(0, 99), st.sampled_from([0.0, 0.5, 3.0]))
+def test_means_of_some_items_are_those_among_all(seed: int, deviation: float) -> None:
+    items = np.random.default_rng(seed).integers(N_ITEMS, size=(len(USERS), 3))
+    for policy in policies(seed):
+        whole = policy.mean_accept(USERS, None, deviation)
+        assert ((whole >= 0) & (whole <= 1)).all()
+        part = policy.mean_accept(USERS, items, deviation)
+        np.testing.assert_allclose(part, np.take_along_axis(whole, items, axis=1), rtol=1e-12)
+        if not deviation:
+            np.testing.assert_allclose(whole, policy.accept(USERS, None), rtol=1e-12)
+
+
+@pytest.mark.parametrize("deviation", [0.3, 1.0, 3.0])
+def test_a_scored_mean_is_that_of_a_fine_grid(deviation: float) -> None:
+    grid = np.linspace(-10, 10, 2001)
+    share = norm.pdf(grid)
+    policy = scored(3)
+    drawn = np.array([policy.accept(USERS, None, deviation * z) for z in grid])
+    expected = np.tensordot(share / share.sum(), drawn, axes=1)
+    np.testing.assert_allclose(policy.mean_accept(USERS, None, deviation), expected, rtol=1e-4)
+
+
+@given(st.floats(0, 1), st.floats(1e-3, 3))
+def test_a_mixture_has_the_average_mean(share: float, deviation: float) -> None:
+    first, second = scored(1), Exponential(factors(2))
+    mixture = Mixture((first, second), (share, 1 - share))
+    shown = (
+        weight * each.caps * each.mean_accept(USERS, None, deviation)
+        for weight, each in ((share, first), (1 - share, second))
+    )
+    found = mixture.caps * mixture.mean_accept(USERS, None, deviation)
+    np.testing.assert_allclose(found, sum(shown), rtol=1e-9)
+
+
+@given(st.integers(0, 99))
+def test_prominence_is_the_score_alone(seed: int) -> None:
+    """Who is shown little sees it no further down the list."""
+    policy = scored(seed)
+    busy = Scored(policy.caps, np.ones(N_USERS), policy.scores, policy.sharpness, policy.offset)
+    assert (policy.prominence(USERS, None) == busy.prominence(USERS, None)).all()
+    np.testing.assert_allclose(busy.prominence(USERS, None), busy.accept(USERS, None), rtol=1e-15)
+    logits = factors(seed)
+    for exponent, offset in ((1.0, 0.0), (2.0, -1.0)):
+        model = Exponential(logits, factors(seed + 1), exponent, offset=offset)
+        np.testing.assert_allclose(model.prominence(USERS, None), expit(logits.of_all(USERS)))
+
+
+def test_the_prominence_in_a_mixture_is_that_of_who_shows_it() -> None:
+    caps = np.array([1.0, 0.2])
+    high = Scored(caps, np.full(1, 0.01), offset=50.0)
+    low = Scored(caps[::-1].copy(), np.ones(1), offset=-50.0)
+    found = Mixture((high, low), (0.5, 0.5)).prominence(np.array([0]), None)
+    np.testing.assert_allclose(found, [[1 / 1.2, 0.2 / 1.2]])
+
+
+def by_halving(appeal: NDArray[np.float64], wanted: float) -> NDArray[np.float64]:
+    """Return the caps by looking for the scale, whose logarithm is halved again and again."""
+    low, high = -800.0, 800.0
+    for _ in range(300):
+        middle = (low + high) / 2
+        total = np.minimum(np.exp(middle + np.log(appeal)), 1).sum()
+        low, high = (middle, high) if total < wanted else (low, middle)
+    caps: NDArray[np.float64] = np.minimum(np.exp(low + np.log(appeal)), 1)
+    return caps
+
+
+@pytest.mark.parametrize("skew", [0.0, 1.0, 3.0, 8.0, 30.0])
+@pytest.mark.parametrize("n_shown", [0.01, 1.0, 7.5, 19.0, 39.0])
+def test_caps_are_exact_however_skewed_the_appeal_is(skew: float, n_shown: float) -> None:
+    rng = np.random.default_rng(0)
+    appeal = rng.permutation(np.arange(1.0, 41) ** -skew)
+    caps = caps_for(appeal, n_shown, 1.0)
+    assert caps.sum() == pytest.approx(n_shown, rel=1e-9)
+    np.testing.assert_allclose(caps, by_halving(appeal, n_shown), rtol=1e-7)
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan])
+def test_appeal_that_is_none_is_an_error(wrong: float) -> None:
+    with pytest.raises(cp.ConfigError, match="appeal must be above 0"):
+        caps_for(np.array([1.0, wrong, 3.0]), 1.0, 1.0)
