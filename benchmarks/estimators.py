@@ -19,7 +19,7 @@ from counterplay import CounterplayWarning
 from counterplay.data.preparation import prepare
 from counterplay.data.splits import Split
 from counterplay.experiments.propensities import OpponentSettings
-from counterplay.experiments.trial import Trial, run_trial, summarised
+from counterplay.experiments.trial import CandidateName, Trial, run_trial, summarised
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.two_stage import TwoStage
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from counterplay.simulation.world import World
 
 N_WORLDS = 5
-_FIVE = ("pop", "cf", "gmf", "acl", "acl-paper")
+_FIVE: tuple[CandidateName, ...] = ("pop", "cf", "gmf", "acl", "acl-paper")
 FAMILIES = {
     "synthetic, no confounding": Trial(),
     "synthetic, confounding 0.5": Trial(),
@@ -66,7 +66,8 @@ def trials(family: str) -> list[dict[str, Any]]:
     for seed in range(N_WORLDS):
         folder = WORK / "estimators" / f"{family.replace(', ', '-').replace(' ', '-')}-{seed}"
         record = folder / "trial.json"
-        if not record.exists():
+        wanted = FAMILIES[family].model_dump(mode="json")
+        if not record.exists() or json.loads(record.read_text())["configuration"] != wanted:
             folder.mkdir(parents=True, exist_ok=True)
 
             def progress(what: str, label: str = f"{family}, world {seed}") -> None:
@@ -167,7 +168,7 @@ def _line(row: dict[str, Any]) -> str:
         f"{error:.2f} [{low:.2f}, {high:.2f}]",
         f"{row['bias'][0] * 100:+.2f}",
     ]
-    if "rank" in row:
+    if row.get("rank", (None,))[0] is not None:
         mean, low, high = row["rank"]
         cells += [f"{mean:+.2f} [{low or 0:+.2f}, {high or 0:+.2f}]", f"{row['wins'][0]:.0%}"]
         cells += [f"{row['regret'][0]:.1%}"]

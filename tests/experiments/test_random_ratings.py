@@ -12,12 +12,8 @@ from numpy.typing import NDArray
 import counterplay as cp
 from counterplay.data.datasets.coat import read_coat
 from counterplay.experiments.propensities import OpponentSettings
-from counterplay.experiments.random_ratings import (
-    RatingCandidate,
-    RatingComparison,
-    judge_by_random_ratings,
-    summarise_ratings,
-)
+from counterplay.experiments.random_ratings import judge_by_random_ratings, summarise_ratings
+from counterplay.experiments.rating_candidates import RatingCandidate, RatingComparison
 from counterplay.learning.config import Training
 
 N_USERS, N_ITEMS = 60, 40

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ESTIMATORS = ("standard", "popularity", "propensity", "robust", "robust-shared", "logged", "oracle")
-_NUMBER = r"[0-9]*\.?[0-9]+"
+_NUMBER = r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _NAME = "|".join(ESTIMATORS)
 _SEVERAL = {
     "--k": _NUMBER,
@@ -47,7 +48,11 @@ def spread(arguments: list[str]) -> list[str]:
 
 def check_out(out: Path | None) -> None:
     """Refuse a place that cannot be written before any work is done."""
-    if out is not None and (out.is_dir() or not out.parent.is_dir() or not out.name):
+    if out is None:
+        return
+    folder = out.parent
+    if out.is_dir() or not out.name or not folder.is_dir() or not os.access(folder, os.W_OK):
         raise ConfigError(
-            f"--out must name a file in a folder that exists; found '{out}'; name another"
+            f"--out must name a file in a folder that exists and can be written to; found '{out}'; "
+            "name another"
         )

@@ -41,8 +41,11 @@ def print_json(value: object) -> None:
 def write_json(value: object, path: Path) -> None:
     """Write a result for machines, all of it or nothing."""
     beside = path.with_name(f"{path.name}.part")
-    beside.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    beside.replace(path)
+    try:
+        beside.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def print_pairs(rows: dict[str, str]) -> None:

@@ -13,7 +13,6 @@ from counterplay.errors import ConfigError
 
 if TYPE_CHECKING:
     from counterplay.experiments.stage import Evaluation
-    from counterplay.simulation.world import World
 
 _Protocol = Annotated[
     Literal["full", "sampled"] | None,
@@ -80,14 +79,14 @@ def evaluate(
         )
     with console.notes():
         if run is not None:
-            result = evaluate_run(run, data, settings, world=_world(world))
+            result = evaluate_run(run, data, settings, world=world)
         else:
             assert scores is not None
             if data is None:
                 raise ConfigError(
                     "scores need the dataset that they are for; found none; name it with --data"
                 )
-            result = evaluate_scores(scores, data, settings, world=_world(world))
+            result = evaluate_scores(scores, data, settings, world=world)
     _give(result, out, as_json=as_json)
 
 
@@ -117,7 +116,7 @@ def compare(
         shared = ("standard", "popularity", "robust-shared")
         settings = settings.model_copy(update={"estimators": shared})
     with console.notes():
-        result = compare_runs(runs, data, settings, world=_world(world))
+        result = compare_runs(runs, data, settings, world=world)
     _give(result, out, as_json=as_json)
 
 
@@ -142,12 +141,6 @@ def _settings(
         "seed": seed,
     }
     return configured(Evaluation, None, assignments or (), options)
-
-
-def _world(directory: Path | None) -> World | None:
-    from counterplay.simulation.store import load_world
-
-    return None if directory is None else load_world(directory)
 
 
 def _give(result: dict[str, Any], out: Path | None, *, as_json: bool) -> None:

@@ -70,6 +70,10 @@ def main(arguments: list[str] | None = None) -> None:
         _leave(BAD_INPUT, str(error))
     except CounterplayError as error:
         _leave(FAILED, str(error))
+    except MemoryError as error:
+        _leave(
+            FAILED, f"the work must fit into memory; found {error or 'too little'}; ask for less"
+        )
     except OSError as error:
         known = isinstance(error, PermissionError | NotADirectoryError)
         _leave(

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 SYNTHETIC = "synthetic"
 _Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="One setting, such as sharpness=2; may be repeated."),
+    list[str] | None, typer.Option("--set", help="One setting, name=value; may be repeated.")
 ]
 _Config = Annotated[Path | None, typer.Option(help="TOML file with settings.")]
 _Seed = Annotated[int | None, typer.Option(help="Seed of all streams.", min=0)]
@@ -63,10 +62,11 @@ def simulate(
     """
     from counterplay.data.files import check_free
     from counterplay.experiments.worlds import write_world
-    from counterplay.simulation.logs import RATES
+    from counterplay.simulation.logs import RATES, check_rates
     from counterplay.simulation.store import FILES
 
     check_free(out, replacing=FILES if overwrite else None)
+    check_rates(rates or RATES, at_least=3)
     options: dict[str, Any] = {
         "n_users": users,
         "n_items": items,
@@ -107,7 +107,7 @@ def _made(
         if options.pop(name) is not None:
             raise ConfigError(
                 "users, items and exposure of a two-stage world come from its data; found "
-                f"{name} given; leave it out, or make a synthetic world"
+                f"--{name.removeprefix('n_')}; leave it out, or make a synthetic world"
             )
     return configured(TwoStage, config, assignments, options).world(load(source))
 
@@ -179,9 +179,9 @@ def _show(result: dict[str, Any]) -> None:
             "low": [f"{each['low']:.4f}" for _, each in rows],
             "high": [f"{each['high']:.4f}" for _, each in rows],
             "truth": [
-                ""
-                if each["metric"] == "ctr"
-                else f"{truth[arm['arm'], each['metric'], each['k']]:.4f}"
+                f"{truth[key]:.4f}"
+                if (key := (arm["arm"], each["metric"], each["k"])) in truth
+                else ""
                 for arm, each in rows
             ],
         },
@@ -200,21 +200,21 @@ def _show(result: dict[str, Any]) -> None:
             "high": [f"{each['high']:+.4f}" for each in changes],
             "p": [f"{each['p_value']:.4f}" for each in changes],
             "always-valid p": [
-                _always(last[each["arm"]]) if each["metric"] == "ctr" else "" for each in changes
+                f"{last[each['arm']]['p_value']:.4f}" if each["metric"] == "ctr" else ""
+                for each in changes
             ],
         },
     )
-
-
-def _always(daily: dict[str, Any]) -> str:
-    return "–" if daily["p_value"] is None else f"{daily['p_value']:.4f}"
 
 
 def check_world(
     world: Annotated[Path, typer.Argument(help="World directory.")],
     seed: Annotated[int, typer.Option(help="Seed of the check's own draws.", min=0)] = 0,
 ) -> None:
-    """Check that a world does what it says: probabilities, logs, frequencies, propensities."""
+    """Check that a world does what it says: probabilities, logs, frequencies, propensities.
+
+    Example: counterplay check-world world
+    """
     from counterplay.simulation.checks import check_world as checked
     from counterplay.simulation.store import load_world
 

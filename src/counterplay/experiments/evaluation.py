@@ -22,12 +22,14 @@ from counterplay.experiments.run import load_run, read_record
 from counterplay.experiments.stage import Evaluation, Stage
 from counterplay.learning.batches import PairBatches
 from counterplay.models.table import ScoreTable
+from counterplay.simulation.store import load_world, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from counterplay.data.splits import Split
     from counterplay.evaluation.estimators import Values
     from counterplay.simulation.world import World
 
@@ -37,11 +39,11 @@ def evaluate_run(
     data: str | Path | None = None,
     config: Evaluation | None = None,
     *,
-    world: World | None = None,
+    world: str | Path | None = None,
 ) -> dict[str, Any]:
     """Evaluate the candidate of a run directory; by default on the data it was trained on.
 
-    The world that the data were drawn from is for the oracle estimator alone.
+    The directory of the world that the data were drawn from is for the oracle alone.
     """
     return _result(*staged([run], data, config or Evaluation(), world=world))
 
@@ -51,11 +53,11 @@ def evaluate_scores(
     data: str | Path,
     config: Evaluation | None = None,
     *,
-    world: World | None = None,
+    world: str | Path | None = None,
 ) -> dict[str, Any]:
     """Evaluate scores that were computed elsewhere: a table of user, item and score."""
     config, split = config or Evaluation(), load_split(data)
-    stage = Stage(split, config, explicit=False, world=world)
+    stage = Stage(split, config, explicit=False, world=_world(world, split))
     name = "scores" if isinstance(scores, pl.DataFrame) else Path(scores).stem
     table = scores if isinstance(scores, pl.DataFrame) else Path(scores)
     return _result(stage, [_given(name, table, stage)])
@@ -66,7 +68,7 @@ def compare_runs(
     data: str | Path | None = None,
     config: Evaluation | None = None,
     *,
-    world: World | None = None,
+    world: str | Path | None = None,
 ) -> dict[str, Any]:
     """Evaluate several runs on the same rows, and say which differences stand."""
     if len({Path(run).resolve() for run in runs}) < max(2, len(runs)):
@@ -90,7 +92,7 @@ def staged(
     data: str | Path | None,
     config: Evaluation,
     *,
-    world: World | None = None,
+    world: str | Path | None = None,
 ) -> tuple[Stage, list[Contestant]]:
     """Load the data and the runs, which must have been trained on them."""
     records = [read_record(run) for run in runs]
@@ -100,7 +102,7 @@ def staged(
         raise ConfigError(
             "compared runs must all predict ratings or all rank; found both; compare like with like"
         )
-    stage = Stage(split, config, explicit=explicit[0], world=world)
+    stage = Stage(split, config, explicit=explicit[0], world=_world(world, split))
     for run, record in zip(runs, records, strict=True):
         if record["dataset"]["split_fingerprint"] != split.fingerprint or (
             record["dataset"]["fingerprint"] != split.interactions.fingerprint
@@ -111,6 +113,18 @@ def staged(
             )
     names = _names([Path(run) for run in runs])
     return stage, [_trained(name, run, stage) for name, run in zip(names, runs, strict=True)]
+
+
+def _world(directory: str | Path | None, split: Split) -> World | None:
+    """Load the world that the data were drawn from; refuse another one."""
+    if directory is None:
+        return None
+    if split.interactions.source != source_of(directory):
+        raise DataError(
+            f"the world must be the one that the data were drawn from; found '{directory}' and "
+            f"data of another source, {split.interactions.name!r}; name their own"
+        )
+    return load_world(directory)
 
 
 def _names(runs: Sequence[Path]) -> list[str]:

@@ -17,30 +17,17 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from dataclasses import replace
-from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from pydantic import BaseModel, ConfigDict, Field
 
-from counterplay.data.splits import Split, split_at_random
+from counterplay.data.splits import split_at_random
 from counterplay.errors import DataError
 from counterplay.evaluation.estimators import estimates
 from counterplay.evaluation.intervals import effective_sample_size
-from counterplay.evaluation.metrics import rating_errors
-from counterplay.evaluation.scoring import ModelScores
 from counterplay.experiments.agreement import estimator_scores, mean_over_repetitions
-from counterplay.experiments.config import Method, ModelSettings
-from counterplay.experiments.propensities import Contestant, EstimatorName, OpponentSettings
-from counterplay.experiments.stage import Evaluation, Share, Stage
-from counterplay.learning.config import Game, LinkSettings, Training, Weighted
-from counterplay.learning.erm import erm
-from counterplay.learning.game import acl
-from counterplay.learning.propensity import ps
-from counterplay.models.given import GivenExposure
-from counterplay.models.scorer import History, Scorer
-from counterplay.models.table import ScoreTable
+from counterplay.experiments.rating_candidates import RatingComparison, errors_of, learned
+from counterplay.experiments.stage import Stage
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
@@ -49,83 +36,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
-    from counterplay.evaluation.scoring import Scores
+    from counterplay.experiments.propensities import Contestant, EstimatorName
+    from counterplay.experiments.stage import Evaluation
 
     Progress = Callable[[str], None]
 
-Kind = Literal["cf", "gmf", "mlp"]
 FITTED: tuple[EstimatorName, ...] = ("propensity", "robust", "robust-shared")
-
-
-class RatingCandidate(BaseModel):
-    """A model and a method; its size and its ℓ2 are chosen on the validation rows."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str
-    method: Method
-    model: Kind
-    use_features: bool = True
-
-
-_METHODS: dict[Method, tuple[Kind, ...]] = {
-    "erm": ("cf", "gmf", "mlp"),
-    "ps": ("cf", "gmf"),
-    "acl": ("cf", "gmf"),
-}
-CANDIDATES = (
-    *(
-        RatingCandidate(name=f"{model} {method}", method=method, model=model)
-        for method, models in _METHODS.items()
-        for model in models
-    ),
-    RatingCandidate(name="cf erm, ids only", method="erm", model="cf", use_features=False),
-)
-OPPONENTS = (
-    *(OpponentSettings(floor=floor, epochs=15) for floor in (0.01, 0.05, 0.2)),
-    OpponentSettings(kind="low-rank", epochs=15),
-    OpponentSettings(kind="own", epochs=15),
-)
-
-
-class RatingComparison(BaseModel):
-    """How candidates are learned and evaluated; the mean of the ratings is one more candidate.
-
-    Attributes:
-        fractions: Shares of the self-selected rows for validation and for the estimates.
-        candidates: All are tuned over the same grid, `dims` × `l2`.
-        dims: Sizes to choose from.
-        l2: Strengths of ℓ2 regularization to choose from.
-        training: Of all candidates; validation chooses the epoch.
-        exposure: What PS weights by, and what ACL plays against.
-        opponents: Of the estimators propensity, robust and robust-shared, one after the other. The
-            class own is the candidate's; where an opponent is shared, the first candidate's.
-        evaluation: The rest: exponent and floor of popularity, level and number of resamples.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    fractions: tuple[Share, Share] = (0.1, 0.2)
-    candidates: tuple[RatingCandidate, ...] = CANDIDATES
-    dims: Annotated[tuple[int, ...], Field(min_length=1)] = (4, 16)
-    l2: Annotated[tuple[float, ...], Field(min_length=1)] = (0.001, 0.01)
-    training: Training = Training(loss="squared", batch_size=256, epochs=40, patience=5)
-    exposure: OpponentSettings = OpponentSettings()
-    opponents: tuple[OpponentSettings, ...] = OPPONENTS
-    evaluation: Evaluation = Evaluation()
-
-
-class MeanRating(Scorer):
-    """The simplest candidate: 0 for every pair, which is the mean where ratings are centred."""
-
-    def forward(
-        self,
-        users: torch.Tensor,  # noqa: ARG002
-        items: torch.Tensor,
-        history: History | None = None,  # noqa: ARG002
-    ) -> torch.Tensor:
-        """Return zeros, `[B, K]`."""
-        return torch.zeros(items.shape)
 
 
 def judge_by_random_ratings(
@@ -181,12 +97,12 @@ def judge_by_random_ratings(
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        learned = list(_learned(split, config, streams, progress))
-        contestants = [contestant for contestant, _ in learned]
+        candidates = list(learned(split, config, streams, progress))
+        contestants = [contestant for contestant, _ in candidates]
         estimated = list(_estimated(stage, contestants, config, progress))
         described = [
             about | {"truth": _truth(contestant, judged, counts, config.evaluation, streams)}
-            for contestant, about in learned
+            for contestant, about in candidates
         ]
     return {
         "seed": seed,
@@ -200,66 +116,6 @@ def judge_by_random_ratings(
         "estimates": estimated,
         "warnings": dict(Counter(str(each.message) for each in caught)),
     }
-
-
-def _learned(
-    split: Split, config: RatingComparison, streams: Streams, progress: Progress
-) -> Iterator[tuple[Contestant, dict[str, Any]]]:
-    """Yield each candidate at its best on the validation rows, and what it is."""
-    train, rows, seed = split.train, split.validation, streams.seed
-    exposure = config.exposure.build(train, seed)
-    if any(each.method == "ps" for each in config.candidates):
-        erm(exposure, replace(train, rating=None), config.exposure.game(train, seed).plain())
-    fixed = GivenExposure(
-        train.n_users, train.n_items, lambda users, items: torch.sigmoid(exposure(users, items))
-    )
-
-    def validate(model: Scorer) -> float:
-        return -float(_errors(ModelScores(model, train), rows)["mse"].mean())
-
-    def learn(candidate: RatingCandidate, model: Scorer, l2: float) -> None:
-        shared = config.training.model_dump() | {"l2": l2, "seed": seed}
-        link = LinkSettings(floor=config.exposure.floor)
-        if candidate.method == "erm":
-            erm(model, train, Training(**shared | {"n_negatives": 0}), validate=validate)
-        elif candidate.method == "ps":
-            link = link.model_copy(update={"with_outcome": False, "learn": False})
-            ps(model, fixed, train, Weighted(**shared, link=link), validate=validate)
-        else:
-            rate = config.exposure.rate
-            how = Game(**shared, link=link, alpha=config.exposure.alpha, exposure_rate=rate)
-            acl(model, config.exposure.build(train, seed), train, how, validate=validate)
-
-    for candidate in config.candidates:
-        progress(f"seed {seed}: {candidate.name}")
-        found = []
-        for dim, l2 in product(config.dims, config.l2):
-            settings = ModelSettings(
-                name=candidate.model, dim=dim, use_features=candidate.use_features
-            )
-            model = settings.build(train, streams.torch("initial", candidate.name))
-            learn(candidate, model, l2)
-            found.append((validate(model), model, settings, l2))
-        value, model, settings, l2 = max(found, key=lambda each: each[0])
-        about = {"name": candidate.name, "dim": settings.dim, "l2": l2, "validation": -value}
-        yield _contestant(candidate.name, model, train, settings), about
-    simplest = MeanRating(train.n_users, train.n_items)
-    about = {"name": "mean", "dim": 0, "l2": 0.0, "validation": -validate(simplest)}
-    yield _contestant("mean", simplest, train, None), about
-
-
-def _contestant(
-    name: str, model: Scorer, train: Interactions, settings: ModelSettings | None
-) -> Contestant:
-    """Return a candidate whose predictions for training pairs are looked up, not computed again.
-
-    An opponent asks for nothing else where there are ratings, and asks at every step.
-    """
-    scores = ModelScores(model, train)
-    pairs, first = np.unique(train.pair, return_index=True)
-    predicted = scores.of(train.user[first], train.item[first, None])[:, 0]
-    table = ScoreTable(train.n_users, train.n_items, pairs, predicted.astype(np.float32))
-    return Contestant(name, scores, table, settings=settings)
 
 
 def _estimated(
@@ -301,7 +157,7 @@ def _truth(
 ) -> dict[str, dict[str, Any]]:
     """Return the errors on random ratings, with intervals over users."""
     found = estimates(
-        {(name, 0): values for name, values in _errors(contestant.scores, judged).items()},
+        {(name, 0): values for name, values in errors_of(contestant.scores, judged).items()},
         counts,
         judged.user,
         streams.numpy("truth"),
@@ -355,12 +211,6 @@ def summarise_ratings(results: Sequence[dict[str, Any]], *, level: float = 0.95)
         for metric, values in truth.items()
     ]
     return {"n_seeds": len(results), "level": level, "truth": truths, "estimators": scores}
-
-
-def _errors(scores: Scores, rows: Interactions) -> dict[str, NDArray[np.float64]]:
-    assert rows.rating is not None
-    found = rating_errors(scores.of(rows.user, rows.item[:, None])[:, 0], rows.rating)
-    return {"mse": found["mse"], "mae": found["mae"]}
 
 
 def _centred(log: Interactions, mean: np.float32) -> Interactions:

@@ -8,20 +8,21 @@ estimator's error.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
-from scipy.stats import spearmanr, t
 
-from counterplay.data.store import save
+from counterplay.data.store import load_split, save
+from counterplay.errors import DataError
+from counterplay.experiments.agreement import estimator_scores
 from counterplay.experiments.config import ModelSettings, RunConfig
 from counterplay.experiments.evaluation import staged
 from counterplay.experiments.propensities import OpponentSettings
 from counterplay.experiments.run import train_run
 from counterplay.experiments.stage import Evaluation, Stage
 from counterplay.experiments.worlds import split_by_rounds
-from counterplay.learning.config import Game
+from counterplay.learning.config import Game, LinkSettings
 from counterplay.simulation.online import OnlineTest, online_test
 from counterplay.simulation.values import demand, true_values
 
@@ -34,7 +35,16 @@ if TYPE_CHECKING:
     from counterplay.simulation.world import World
 
 Kind = Literal["item", "low-rank", "own"]
+CandidateName = Literal["pop", "cf", "gmf", "gmf-8", "mlp", "ps", "acl", "acl-paper"]
 _STEPS, _BATCH = 32, (256, 8192)  # steps of an epoch at least, and the size of a batch
+_REAL = ("online", "truth")  # what estimates are compared with, and choices judged by
+_SCORES = {
+    "mse": "squared_error",
+    "bias": "bias",
+    "rank": "rank_correlation",
+    "wins": "win_rate",
+    "regret": "regret",
+}
 _L2 = 2.0  # divided by the rows: the more there are, the less ℓ2 regularization is needed
 
 
@@ -57,20 +67,11 @@ class Trial(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    candidates: tuple[str, ...] = (
-        "pop",
-        "cf",
-        "gmf",
-        "gmf-8",
-        "mlp",
-        "ps",
-        "acl",
-        "acl-paper",
-    )
+    candidates: Annotated[tuple[CandidateName, ...], Field(min_length=1)] = get_args(CandidateName)
     kinds: tuple[Kind, ...] = ("item", "low-rank", "own")
     floors: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.01, 0.1)
     metrics: tuple[Literal["hit", "ndcg"], ...] = ("hit", "ndcg")
-    k: tuple[int, ...] = (5, 10)
+    k: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)] = (5, 10)
     rates: Annotated[tuple[float, ...], Field(min_length=3)] = (1.0, 0.1, 0.5)
     epochs: int = 100
     patience: int = 15
@@ -79,7 +80,7 @@ class Trial(BaseModel):
     seed: Annotated[int, Field(ge=0)] = 0
 
 
-CANDIDATES: dict[str, dict[str, Any]] = {
+CANDIDATES: dict[CandidateName, dict[str, Any]] = {
     "pop": {"method": "erm", "candidate": ModelSettings(name="pop")},
     "cf": {"method": "erm", "candidate": ModelSettings(name="cf")},
     "gmf": {"method": "erm"},
@@ -100,19 +101,28 @@ def run_trial(
 ) -> dict[str, Any]:
     """Put the estimators on trial in one world; `folder` keeps its log and runs, to go on from."""
     config = config or Trial()
-    split = split_by_rounds(world.log(config.rates, with_truth=True))
+    n_rounds = len(config.rates)
+    split = split_by_rounds(world.log(config.rates, with_truth=True), n_rounds)
     data = folder / "log"
     if not data.exists():
         save(split, data)
+    kept = load_split(data)
+    same = kept.fingerprint == split.fingerprint
+    if not same or kept.interactions.fingerprint != split.interactions.fingerprint:
+        raise _stale(data)
     runs = []
     for name in config.candidates:
         progress(f"train {name}")
         runs.append(folder / name)
-        train_run(data, runs[-1], _run_config(name, split.train, config), resume=True)
+        wanted = _run_config(name, split.train, config)
+        record = train_run(data, runs[-1], wanted, resume=True)
+        if record["configuration"] != wanted.model_dump(mode="json"):
+            raise _stale(runs[-1])
     base = Evaluation(metrics=config.metrics, k=config.k, seed=config.seed)
-    stage, contestants = staged(runs, data, base, world=world)
+    stage, contestants = staged(runs, data, base)
+    stage.world = world
     progress("online")
-    how = config.online.model_copy(update={"k": config.k, "time": float(len(config.rates))})
+    how = config.online.model_copy(update={"k": config.k, "time": float(n_rounds - 1)})
     total = demand(world, np.arange(world.n_users), stage.seen, time=how.time)
     truth, online = [], []
     for each in contestants:  # each is shown to everybody, in a world of its own
@@ -138,8 +148,16 @@ def run_trial(
     }
 
 
-def _run_config(name: str, train: Interactions, config: Trial) -> RunConfig:
+def _stale(place: Path) -> DataError:
+    return DataError(
+        "a trial goes on from what it has left itself; found that of another world or another "
+        f"configuration in '{place}'; name another folder"
+    )
+
+
+def _run_config(name: CandidateName, train: Interactions, config: Trial) -> RunConfig:
     own = dict(CANDIDATES[name])
+    special = own.pop("training", {})
     small, large = _BATCH
     training = {
         "epochs": config.epochs,
@@ -148,7 +166,7 @@ def _run_config(name: str, train: Interactions, config: Trial) -> RunConfig:
         "l2": _L2 / len(train),
         "seed": config.seed,
     }
-    return RunConfig(**own | {"training": Game(**training | own.pop("training", {}))})
+    return RunConfig(**own, training=Game(**training | special))
 
 
 def _offline(
@@ -171,7 +189,7 @@ def _offline(
                 yield _said(estimator, kind, floor, stage, variant, fresh)
     trained = [each for each in contestants if each.method == "acl"]
     if trained:
-        yield _said("robust", "as trained", 0.01, stage, stage, trained)
+        yield _said("robust", "as trained", LinkSettings().floor, stage, stage, trained)
 
 
 def _variant(stage: Stage, config: Trial, kind: Kind, floor: float) -> Stage:
@@ -216,51 +234,32 @@ def summarised(trials: list[dict[str, Any]], *, level: float = 0.95) -> list[dic
 
     `mse` and `bias` are those to the online result over candidates, `rank` is Spearman's
     correlation with it; `wins` tells whether the best offline is truly the best, `regret` what
-    share of the best value is lost by choosing it. Each comes with a t-interval over the trials.
+    share of the best value is lost by choosing it. Each is a mean over the trials with its
+    interval, as in `estimator_scores`; the last three only where there are three candidates.
+
+    Args:
+        trials: Of `run_trial`, with the same candidates.
+        level: Of the intervals.
     """
-    found: dict[tuple[str, str, float, str], list[dict[str, float]]] = {}
+    found: dict[tuple[str, str, float, str], list[list[list[float]]]] = {}
     for trial in trials:
         for said in trial["offline"]:
+            places = [trial["candidates"].index(name) for name in said["candidates"]]
             for metric, values in said["values"].items():
                 key = said["estimator"], said["kind"], said["floor"], metric
-                found.setdefault(key, []).append(_errors(trial, said["candidates"], metric, values))
-    return [
-        {
-            "estimator": estimator,
-            "kind": kind,
-            "floor": floor,
-            "metric": metric,
-            "n": len(each),
-            **{name: _interval([one[name] for one in each], level) for name in each[0]},
+                real = ([trial[what][metric][each] for each in places] for what in _REAL)
+                found.setdefault(key, []).append([values, *real])
+    rows = []
+    for (estimator, kind, floor, metric), lines in found.items():
+        estimated, online, truth = np.array(lines).swapaxes(0, 1)  # [n_trials, n_candidates] each
+        scores = estimator_scores(
+            estimated, online, truth, smaller_is_better=False, regret_as_share=True, level=level
+        )
+        about = {"estimator": estimator, "kind": kind, "floor": floor, "metric": metric}
+        names = list(_SCORES)[: 5 if estimated.shape[1] > 2 else 2]  # of two there is no order
+        triples = {
+            name: tuple(scores[_SCORES[name]][end] for end in ("value", "low", "high"))
+            for name in names
         }
-        for (estimator, kind, floor, metric), each in found.items()
-    ]
-
-
-def _errors(
-    trial: dict[str, Any], names: list[str], metric: str, values: list[float]
-) -> dict[str, float]:
-    """Return what one estimator got right and wrong in one trial."""
-    places = [trial["candidates"].index(name) for name in names]
-    online = np.array(trial["online"][metric])[places]
-    truth = np.array(trial["truth"][metric])[places]
-    said = np.array(values)
-    errors = {"mse": float(((said - online) ** 2).mean()), "bias": float((said - online).mean())}
-    if len(names) < 3:  # too few to speak of an order
-        return errors
-    chosen = int(said.argmax())
-    return errors | {
-        "rank": float(spearmanr(said, online).statistic),
-        "wins": float(chosen == truth.argmax()),
-        "regret": float(1 - truth[chosen] / truth.max()),
-    }
-
-
-def _interval(values: list[float], level: float) -> tuple[float, float | None, float | None]:
-    """Return the mean and its t-interval; None where one trial says nothing of the spread."""
-    mean = float(np.mean(values))
-    if len(values) < 2:
-        return mean, None, None
-    half = float(t.ppf((1 + level) / 2, len(values) - 1) * np.std(values, ddof=1))
-    half /= len(values) ** 0.5
-    return mean, mean - half, mean + half
+        rows.append(about | {"n": len(lines)} | triples)
+    return rows

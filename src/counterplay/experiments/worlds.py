@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,12 @@ import numpy as np
 from counterplay.data.files import new_directory
 from counterplay.data.splits import Split
 from counterplay.data.store import save
-from counterplay.errors import ConfigError
+from counterplay.errors import ConfigError, DataError
 from counterplay.experiments.evaluation import staged
 from counterplay.experiments.stage import Evaluation
-from counterplay.simulation.logs import DAY, RATES, START
+from counterplay.simulation.logs import DAY, RATES, START, check_rates
 from counterplay.simulation.online import OnlineTest, online_test
-from counterplay.simulation.store import FILES, load_world, save_world
+from counterplay.simulation.store import FILES, save_world, source_of
 from counterplay.simulation.values import demand, true_values
 
 if TYPE_CHECKING:
@@ -42,27 +43,29 @@ def write_world(
         with_truth: Whether the log says place, exposure and true propensity.
         overwrite: Whether a world that is there may be replaced.
     """
-    if len(rates) < 3:
-        raise ConfigError(
-            "a log to train on needs three rounds or more, the last two for validation and test; "
-            f"found {len(rates)}; give more rates"
-        )
+    check_rates(rates, at_least=3)
     with new_directory(Path(out), replacing=FILES if overwrite else None) as folder:
-        split = split_by_rounds(world.log(rates, with_truth=with_truth))
         save_world(world, folder)
+        log = replace(world.log(rates, with_truth=with_truth), source=source_of(folder))
+        split = split_by_rounds(log, len(rates))
         save(split, folder / "log")
     return split
 
 
-def split_by_rounds(log: Interactions) -> Split:
+def split_by_rounds(log: Interactions, n_rounds: int) -> Split:
     """Split a world's log: its last round is the test, the one before validation.
 
     What is clicked is not shown again, so no pair of one part is in another.
     """
     assert log.time is not None
     rounds = (log.time - START) // DAY
-    last = rounds.max()
-    part = (rounds >= last - 1).astype(np.int8) + (rounds == last).astype(np.int8)
+    part = (rounds >= n_rounds - 2).astype(np.int8) + (rounds >= n_rounds - 1).astype(np.int8)
+    for number, name in ((1, "validation"), (2, "test")):
+        if not (part == number).any():
+            raise DataError(
+                f"the {name} round must have clicks; found none in the log of {log.name!r}; raise "
+                "its rate"
+            )
     return Split(log, part, "rounds")
 
 
@@ -75,20 +78,32 @@ def online_runs(
 ) -> dict[str, Any]:
     """Deploy runs in a world, the first as the control; return what was measured, and the truth.
 
-    Users are not shown what they clicked in training and validation.
+    Users are not shown what they clicked in training and validation. Unless the configuration says
+    when, the test takes place in the round that offline tests are of.
     """
-    config, place = config or OnlineTest(), load_world(world)
-    stage, contestants = staged(runs, data or Path(world) / "log", Evaluation(), world=place)
+    if len({Path(run).resolve() for run in runs}) < len(runs):
+        named = ", ".join(str(run) for run in runs)
+        raise ConfigError(
+            f"the arms of an online test must be different runs; found {named}; name each once"
+        )
+    source_of(world)  # which refuses what is no world, before anything is loaded
+    config = config or OnlineTest()
+    stage, contestants = staged(runs, data or Path(world) / "log", Evaluation(), world=world)
+    place, log = stage.world, stage.split.interactions
+    assert place is not None
+    if "time" not in config.model_fields_set:
+        assert log.time is not None
+        config = config.model_copy(update={"time": float((log.time.max() - START) // DAY)})
     arms = {each.name: each.scores for each in contestants}
-    if len(arms) < len(runs):
-        raise ConfigError("the arms of an online test must be different runs; name each once")
     total = demand(place, np.arange(place.n_users), stage.seen, time=config.time)
     result = online_test(place, arms, stage.seen, config, total=total).to_dict()
     result["truth"] = [
         {"arm": name, "metric": metric, "k": k, "value": value}
         for name, scores in arms.items()
+        if not config.temperature  # lists that are drawn are worth something else
         for (metric, k), value in true_values(
             place, scores, stage.seen, k=config.k, total=total, time=config.time
         ).items()
+        if metric != "ctr"  # online it has the bias of places
     ]
     return result

@@ -35,10 +35,7 @@ def draw(
     with_truth: bool,
 ) -> Interactions:
     """Draw the rows of `World.log`."""
-    if len(rates) == 0 or not all(0 < rate <= 1 for rate in rates):
-        raise ConfigError(
-            f"the rates of rounds must be above 0 and at most 1; found {list(rates)}; change them"
-        )
+    check_rates(rates)
     if before is not None and (before.n_users, before.n_items) != (world.n_users, world.n_items):
         raise DataError(
             f"what came before must be of the world's {world.n_users:,} users and "
@@ -74,6 +71,15 @@ def draw(
     return Interactions(
         world.users, world.items, **columns, name=world.name, source="simulated", steps=(step,)
     )
+
+
+def check_rates(rates: Sequence[float], *, at_least: int = 1) -> None:
+    """Refuse rates of rounds that are none, or too few."""
+    if len(rates) < at_least or not all(0 < rate <= 1 for rate in rates):
+        raise ConfigError(
+            f"a log needs the rates of {at_least} rounds or more, each above 0 and at most 1; "
+            f"found {list(rates)}; change them"
+        )
 
 
 def oracle_propensities(world: World, log: Interactions, *, sample: int = 0) -> NDArray[np.float64]:

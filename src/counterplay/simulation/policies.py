@@ -265,7 +265,7 @@ def caps_for(
     if not 0 < wanted < len(appeal):
         raise ConfigError(
             f"a user can be shown more than 0 and fewer than {mean_accept * len(appeal):,.0f} of "
-            f"{len(appeal):,} items; found {n_shown:g}; change it"
+            f"{len(appeal):,} items; found n_shown {n_shown:g}; change it"
         )
     falling = np.sort(appeal)[::-1]
     rest = np.cumsum(falling[::-1])[::-1]

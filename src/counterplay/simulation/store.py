@@ -89,7 +89,7 @@ def save_world(world: World, directory: str | Path, *, overwrite: bool = False) 
         for plural, vocabulary in (("users", world.users), ("items", world.items)):
             pl.DataFrame({"id": vocabulary.ids}).write_parquet(folder / f"{plural}.parquet")
         save_file(arrays, folder / "world.safetensors")
-        description["fingerprint"] = _fingerprint(folder)
+        description["fingerprint"] = _fingerprint(folder, description)
         text = json.dumps(description, indent=2, ensure_ascii=False)
         (folder / "world.json").write_text(text + "\n", encoding="utf-8")
 
@@ -99,7 +99,7 @@ def load_world(directory: str | Path) -> World:
     folder = Path(directory)
     description = _read(folder)
     try:
-        same = _fingerprint(folder) == description["fingerprint"]
+        same = description.pop("fingerprint") == _fingerprint(folder, description)
         arrays = load_file(folder / "world.safetensors")
         options = {name: kind(description["options"][name]) for name, kind in _OPTIONS.items()}
         world = World(
@@ -112,18 +112,21 @@ def load_world(directory: str | Path) -> World:
             items=_ids(folder / "items.parquet"),
         )
         announced = description["counts"]
-        n_capped = len(world.policy.caps)
     except (KeyError, AttributeError) as error:
         raise _damaged(folder, f"no {first_line(error)} where one belongs") from None
     except (OSError, ValueError, TypeError, SafetensorError, pl.exceptions.PolarsError) as error:
         raise _damaged(folder, first_line(error)) from None
-    ids = {"users": len(world.users), "items": len(world.items)}
     sizes = {"users": world.n_users, "items": world.n_items}
-    if not ids == sizes == announced or n_capped != world.n_items:
-        raise _damaged(folder, f"ids of {ids} and tastes of {sizes} where it announces {announced}")
+    if sizes != announced:
+        raise _damaged(folder, f"tastes of {sizes} where it announces {announced}")
     if not same:
-        raise _damaged(folder, "arrays that do not match their fingerprint")
+        raise _damaged(folder, "parts that do not match their fingerprint")
     return world
+
+
+def source_of(directory: str | Path) -> str:
+    """Return what a log says of its source if it was drawn from the world in a directory."""
+    return f"world {_read(Path(directory)).get('fingerprint')}"
 
 
 def _read(folder: Path) -> dict[str, Any]:
@@ -191,9 +194,12 @@ def _ids(path: Path) -> Vocabulary:
     return Vocabulary(pl.read_parquet(path, glob=False)["id"])
 
 
-def _fingerprint(folder: Path) -> str:
+def _fingerprint(folder: Path, description: dict[str, Any]) -> str:
+    """Return a digest of the arrays and of what `world.json` says, but for the digest itself."""
     with (folder / "world.safetensors").open("rb") as file:
-        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+        digest = hashlib.file_digest(file, "sha256")
+    digest.update(json.dumps(description, sort_keys=True).encode())
+    return f"sha256:{digest.hexdigest()}"
 
 
 def _unsavable(place: str, part: object) -> ConfigError:

@@ -47,7 +47,7 @@ class Synthetic(BaseModel):
         seed: Of all streams.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     n_users: Annotated[int, Field(ge=1)] = 2000
     n_items: Annotated[int, Field(ge=2)] = 1000

@@ -66,7 +66,7 @@ class TwoStage(BaseModel):
         seed: Of all streams.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     centre: float | None = None
     scale: Positive = 2.0
