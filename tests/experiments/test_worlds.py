@@ -76,7 +76,9 @@ def test_the_same_world_is_the_same_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rates", [(), (1.0,), (1.0, 0.5)])
 def test_fewer_than_three_rounds_are_refused(rates: tuple[float, ...], tmp_path: Path) -> None:
-    with pytest.raises(cp.ConfigError, match=r"the rates of 3 rounds or more.*found \[.*\]; change"):
+    with pytest.raises(
+        cp.ConfigError, match=r"the rates of 3 rounds or more.*found \[.*\]; change"
+    ):
         write_world(small(), tmp_path / "world", rates=rates)
     assert list(tmp_path.iterdir()) == []
 

@@ -12,8 +12,6 @@ from counterplay.data.files import new_directory
 from counterplay.data.splits import Split
 from counterplay.data.store import save
 from counterplay.errors import ConfigError, DataError
-from counterplay.experiments.evaluation import staged
-from counterplay.experiments.stage import Evaluation
 from counterplay.simulation.logs import DAY, RATES, START, check_rates
 from counterplay.simulation.online import OnlineTest, online_test
 from counterplay.simulation.store import FILES, save_world, source_of
@@ -81,6 +79,10 @@ def online_runs(
     Users are not shown what they clicked in training and validation. Unless the configuration says
     when, the test takes place in the round that offline tests are of.
     """
+    # Here, because they load torch, and making a world does without.
+    from counterplay.experiments.evaluation import staged
+    from counterplay.experiments.stage import Evaluation
+
     if len({Path(run).resolve() for run in runs}) < len(runs):
         named = ", ".join(str(run) for run in runs)
         raise ConfigError(
