@@ -14,7 +14,7 @@ from scipy.special import expit, ndtr
 from scipy.stats import kstest, logistic, norm
 
 from counterplay.simulation import chance
-from counterplay.simulation.chance import mean_sigmoid, normal
+from counterplay.simulation.chance import mean_capped, mean_sigmoid, normal
 
 Z = 4.5
 KEYS = [0, 1, 7, 2**63 - 1]
@@ -170,3 +170,12 @@ def test_the_mean_leaves_its_logits_as_they_are() -> None:
     for deviation in (0.0, 1.0):
         mean_sigmoid(logits, deviation)[:] = np.nan
     np.testing.assert_array_equal(logits, np.linspace(-3, 3, 7)[None])
+
+
+@given(st.floats(-6, 3), st.floats(0, 2))
+def test_the_mean_of_a_capped_exponential(mean: float, deviation: float) -> None:
+    nodes = np.linspace(-9, 9, 20_001)
+    density = np.exp(-(nodes**2) / 2)
+    values = np.exp(np.minimum(mean + deviation * nodes, 0))
+    expected = float(values @ density / density.sum())
+    assert float(mean_capped(np.array([mean]), deviation)[0]) == pytest.approx(expected, rel=1e-4)

@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from counterplay import read
@@ -14,7 +12,7 @@ from counterplay.data.interactions import Interactions
 from counterplay.errors import ConfigError, DataError
 from counterplay.simulation import two_stage
 from counterplay.simulation.policies import Exponential
-from counterplay.simulation.two_stage import TwoStage, _capped, with_clicks
+from counterplay.simulation.two_stage import TwoStage, with_clicks
 from counterplay.simulation.world import World
 
 N_USERS, N_ITEMS = 60, 40
@@ -203,15 +201,6 @@ def test_users_who_rated_everything_are_shown_nearly_everything() -> None:
     log = read({"user": user, "item": item, "rating": rng.integers(1, 6, size=80)})
     logits = TwoStage(**QUICK).exposure(log).of_all(np.arange(10))
     assert logits[0].min() > logits[1:].mean() + 1
-
-
-@given(st.floats(-6, 3), st.floats(0, 2))
-def test_the_mean_of_a_capped_exponential(mean: float, deviation: float) -> None:
-    nodes = np.linspace(-9, 9, 20_001)
-    density = np.exp(-(nodes**2) / 2)
-    values = np.exp(np.minimum(mean + deviation * nodes, 0))
-    expected = float(values @ density / density.sum())
-    assert float(_capped(np.array(mean), deviation)) == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_log_without_ratings_is_refused() -> None:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import expit, ndtr, ndtri
+from scipy.special import expit, log_ndtr, ndtr, ndtri
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,6 +49,21 @@ def mean_sigmoid(logits: NDArray[np.float64], deviation: float) -> NDArray[np.fl
             mean += terms.take(nearest)
         found[part] = np.minimum(mean, 1.0)  # rounding may have carried it past
     return found.reshape(logits.shape)
+
+
+def mean_capped(logs: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
+    """Return `E[min(1, e^(a + s Z))] = e^(a + s²/2) Φ(−a/s − s) + Φ(a/s)` for logarithms a.
+
+    Example:
+        >>> mean_capped(np.array([0.0, -1.0]), 0.0).round(3)
+        array([1.   , 0.368])
+    """
+    if not deviation:
+        return np.exp(np.minimum(logs, 0))
+    z = logs / deviation
+    below = np.exp(logs + deviation**2 / 2 + log_ndtr(-z - deviation))
+    mean: NDArray[np.float64] = ndtr(z) + below
+    return np.minimum(mean, 1.0, out=mean)
 
 
 @lru_cache(maxsize=8)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from scipy.special import expit, log_ndtr, ndtr
+from scipy.special import expit
 
 from counterplay.errors import ConfigError
-from counterplay.simulation.chance import mean_sigmoid
+from counterplay.simulation.chance import mean_capped, mean_sigmoid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -153,13 +153,8 @@ class Exponential:
     def mean_accept(
         self, users: NDArray[np.integer], items: NDArray[np.integer] | None, deviation: float
     ) -> NDArray[np.float64]:
-        """Return `E[min(1, e^(a + s Z))] = e^(a + s²/2) Φ(−a/s − s) + Φ(a/s)`, exactly."""
-        log_p = self._log(users, items)
-        if not deviation:
-            return np.exp(np.minimum(log_p, 0, out=log_p), out=log_p)
-        below = log_p + deviation**2 / 2 + log_ndtr(-log_p / deviation - deviation)
-        mean: NDArray[np.float64] = np.exp(below) + ndtr(log_p / deviation)
-        return np.minimum(mean, 1.0, out=mean)
+        """Return its mean, exactly: it has a kink at 1."""
+        return mean_capped(self._log(users, items), deviation)
 
     def prominence(
         self, users: NDArray[np.integer], items: NDArray[np.integer] | None

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
-from scipy.special import expit, log_ndtr, ndtr
+from scipy.special import expit
 
 from counterplay.errors import ConfigError, DataError
 from counterplay.learning.config import Training
 from counterplay.learning.erm import erm
 from counterplay.models.factorization import CF
 from counterplay.seeding import Streams
+from counterplay.simulation.chance import mean_capped
 from counterplay.simulation.factors import Factors
 from counterplay.simulation.policies import Exponential
 from counterplay.simulation.world import World
@@ -208,7 +209,7 @@ def with_clicks(world: World, wanted: float) -> World:
 
     def clicks(offset: float) -> float:
         return sum(
-            float(relevance @ _capped(levels + offset + shared * node, own))
+            float(relevance @ mean_capped(levels + offset + shared * node, own))
             for node, relevance in zip(_NODES, relevances, strict=True)
         )
 
@@ -243,28 +244,10 @@ def _sampled(
             items = order[np.minimum(ranks.astype(np.int64), n_items - 1)]
         log_p = np.log(policy.accept(users, items, -_BELOW)) + _BELOW
         logits = world.taste.of_all(users) if items is None else world.taste.of(users, items)
-        weights = np.full(log_p.shape, n_items / n_each)
-        if world.examination < 1:  # as in World.propensity
-            down = (1 - policy.prominence(users, items)) * (1 - world.examination)
-            weights *= (1 - down) ** (world.list_length - 1)
+        weights = n_items / n_each * world.examined(users, items)
         parts.append(np.stack([log_p.ravel(), logits.ravel(), weights.ravel()]))
     found = np.concatenate(parts, axis=1)
     return found[0], found[1], found[2]
-
-
-def _capped(mean: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
-    """Return `E[min(1, e^x)]` of a normal x.
-
-    Example:
-        >>> _capped(np.array([0.0, -1.0]), 0.0).round(3)
-        array([1.   , 0.368])
-    """
-    if not deviation:
-        return np.exp(np.minimum(mean, 0))
-    z = mean / deviation
-    below = np.exp(mean + deviation**2 / 2 + log_ndtr(-z - deviation))
-    expected: NDArray[np.float64] = ndtr(z) + below
-    return expected
 
 
 def _standardised(factors: Factors, rng: np.random.Generator) -> Factors:

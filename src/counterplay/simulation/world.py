@@ -176,12 +176,17 @@ class World:
         occasion: Occasion | None = None,
     ) -> NDArray[np.float64]:
         """Return the probability that `items` `[B, K]` are exposed: shown, and examined."""
-        shown = self.shown(users, items, occasion=occasion)
-        if self.examination == 1:
-            return shown
-        # The place is 1 + Binomial(length − 1, 1 − prominence), so the mean of ρ^(place − 1) is:
+        return self.shown(users, items, occasion=occasion) * self.examined(users, items)
+
+    def examined(
+        self, users: NDArray[np.integer], items: NDArray[np.integer] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the probability that what is shown is examined: the mean of `ρ^(place − 1)`.
+
+        A place is 1 + Binomial(length − 1, 1 − prominence), so the mean has a closed form.
+        """
         down = (1 - self.policy.prominence(users, items)) * (1 - self.examination)
-        return shown * (1 - down) ** (self.list_length - 1)
+        return (1 - down) ** (self.list_length - 1)
 
     def log(
         self,
