@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr
@@ -173,6 +173,8 @@ def test_the_mean_leaves_its_logits_as_they_are() -> None:
 
 
 @given(st.floats(-6, 3), st.floats(0, 2))
+@example(-1.0, 5e-324)
+@example(0.0, 1e-12)
 def test_the_mean_of_a_capped_exponential(mean: float, deviation: float) -> None:
     nodes = np.linspace(-9, 9, 20_001)
     density = np.exp(-(nodes**2) / 2)

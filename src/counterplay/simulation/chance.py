@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _HIGH = np.uint64(32)
+_LEAST = 1e-9  # standard deviation that makes a difference
 _CELLS = 64  # of the table of means, a unit of logits
 _REACH = 40  # units on each side
 _BLOCK = 1 << 14  # numbers at a time: they stay in a cache
@@ -58,7 +59,7 @@ def mean_capped(logs: NDArray[np.float64], deviation: float) -> NDArray[np.float
         >>> mean_capped(np.array([0.0, -1.0]), 0.0).round(3)
         array([1.   , 0.368])
     """
-    if not deviation:
+    if deviation < _LEAST:
         return np.exp(np.minimum(logs, 0))
     z = logs / deviation
     below = np.exp(logs + deviation**2 / 2 + log_ndtr(-z - deviation))
