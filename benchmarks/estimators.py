@@ -60,28 +60,30 @@ def world_of(family: str, seed: int) -> World:
     return TwoStage(seed=seed).world(interactions)
 
 
+def trial_of(family: str, seed: int) -> dict[str, Any]:
+    """Run a trial, unless it is there already."""
+    folder = WORK / "estimators" / f"{family.replace(', ', '-').replace(' ', '-')}-{seed}"
+    record, config = folder / "trial.json", FAMILIES[family]
+    if record.exists():
+        kept: dict[str, Any] = json.loads(record.read_text())
+        if kept["configuration"] == config.model_dump(mode="json"):
+            return kept
+
+    def progress(what: str) -> None:
+        print(f"{family}, world {seed}: {what}", file=sys.stderr, flush=True)
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CounterplayWarning)
+        result = run_trial(world_of(family, seed), folder, config, progress=progress)
+    record.with_suffix(".part").write_text(json.dumps(result))
+    record.with_suffix(".part").replace(record)
+    return result
+
+
 def trials(family: str) -> list[dict[str, Any]]:
-    """Run the trials of a family that are not there yet; return all of them."""
-    found = []
-    for seed in range(N_WORLDS):
-        folder = WORK / "estimators" / f"{family.replace(', ', '-').replace(' ', '-')}-{seed}"
-        record = folder / "trial.json"
-        wanted = FAMILIES[family].model_dump(mode="json")
-        if not record.exists() or json.loads(record.read_text())["configuration"] != wanted:
-            folder.mkdir(parents=True, exist_ok=True)
-
-            def progress(what: str, label: str = f"{family}, world {seed}") -> None:
-                print(f"{label}: {what}", file=sys.stderr, flush=True)
-
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", CounterplayWarning)
-                result = run_trial(
-                    world_of(family, seed), folder, FAMILIES[family], progress=progress
-                )
-            record.with_suffix(".part").write_text(json.dumps(result))
-            record.with_suffix(".part").replace(record)
-        found.append(json.loads(record.read_text()))
-    return found
+    """Return all trials of a family."""
+    return [trial_of(family, seed) for seed in range(N_WORLDS)]
 
 
 def run() -> dict[str, Any]:

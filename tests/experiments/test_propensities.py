@@ -24,6 +24,7 @@ from counterplay.experiments.propensities import (
 )
 from counterplay.learning.config import Training
 from counterplay.learning.erm import erm
+from counterplay.models.calibrated import Calibrated
 from counterplay.models.factorization import GMF
 from counterplay.models.items import ItemLevel
 from counterplay.models.link import Link
@@ -283,3 +284,23 @@ def test_an_own_opponent_is_of_the_candidates_class(stand: Stand) -> None:
         found = settings.build(stand.train, 0, own)
         assert isinstance(found, GMF)
         assert found.dim == 32
+
+
+@pytest.mark.parametrize("estimator", ["robust", "robust-shared"])
+def test_the_scale_of_a_candidates_scores_does_not_matter(
+    estimator: EstimatorName, stand: Stand
+) -> None:
+    """An opponent is paid in losses, which would hang on it; ranks do not."""
+    plain = stand.contestant()
+    assert plain.model is not None
+    for slope, intercept in ((0.2, 0.0), (5.0, -4.0), (1.0, 3.0)):
+        scaled = replace(plain, model=Calibrated(plain.model, slope, intercept))
+        np.testing.assert_allclose(
+            stand.fitted(estimator, scaled), stand.fitted(estimator, plain), rtol=1e-3
+        )
+
+
+def test_ratings_are_not_calibrated(ratings_stand: Stand) -> None:
+    model = ratings_stand.model("cf")
+    game = QUICK.game(ratings_stand.train, 0)
+    assert propensities._calibrated(model, ratings_stand.train, game) is model

@@ -238,7 +238,7 @@ def test_equal_scores_are_shown_alike() -> None:
     [
         ({"exploration": 1.5}, "exploration from 0 to 1; found 2 and 1.5"),
         ({"sharpness": -1.0}, "sharpness must be 0 or more"),
-        ({"n_shown": 80.0}, "fewer than 50 of 100 items; found 80"),
+        ({"n_shown": 80.0}, "fewer than 50 of 100 items; found n_shown 80"),
     ],
 )
 def test_impossible_policies_are_refused(options: dict[str, float], text: str) -> None:

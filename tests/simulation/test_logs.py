@@ -303,7 +303,7 @@ def test_a_million_users_and_a_hundred_thousand_items_keep_their_pairs_apart() -
 
 @pytest.mark.parametrize("rates", [(), (0.0,), (1.0, -0.1), (1.1,), (np.nan,)])
 def test_rates_that_are_none_are_an_error(rates: tuple[float, ...]) -> None:
-    with pytest.raises(cp.ConfigError, match="rates of rounds must be above 0"):
+    with pytest.raises(cp.ConfigError, match="each above 0 and at most 1"):
         world().log(rates)
 
 

@@ -173,5 +173,5 @@ def test_unknown_keys_and_values_out_of_range_are_errors(wrong: dict[str, Any]) 
 
 
 def test_showing_more_than_there_is_is_an_error() -> None:
-    with pytest.raises(cp.ConfigError, match="of 200 items; found 190; change it"):
+    with pytest.raises(cp.ConfigError, match="of 200 items; found n_shown 190; change it"):
         world(n_shown=190.0)

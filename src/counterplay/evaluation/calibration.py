@@ -17,15 +17,22 @@ _RIDGE = 1e-6  # keeps perfectly separated scores from infinite slopes
 def as_logits(
     scores: NDArray[np.floating], outcomes: NDArray[np.bool_], wanted: NDArray[np.floating]
 ) -> NDArray[np.float64]:
-    """Fit `P(observed) = σ(a · score + b)` by Newton's method and return a · wanted + b.
+    """Fit `P(observed) = σ(a · score + b)` and return a · wanted + b.
 
     Example:
         >>> scores, outcomes = np.array([0.0, 0.0, 1.0, 1.0]), np.array([0, 1, 1, 1], dtype=bool)
         >>> float(as_logits(scores, outcomes, np.array([0.0]))[0].round(3))
         0.0
     """
-    mean = float(scores.mean())
-    deviation = float(scores.std()) if scores.min() < scores.max() else 1.0
+    slope, intercept = logistic_fit(scores, outcomes)
+    logits: NDArray[np.float64] = slope * wanted.astype(np.float64) + intercept
+    return logits
+
+
+def logistic_fit(scores: NDArray[np.floating], outcomes: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return a and b of `P(observed) = σ(a · score + b)`, by Newton's method."""
+    mean = float(scores.mean(dtype=np.float64))
+    deviation = float(scores.std(dtype=np.float64)) if scores.min() < scores.max() else 1.0
     design = np.stack([(scores - mean) / deviation, np.ones(len(scores))], axis=1)
     coefficients = np.zeros(2)
     for _ in range(_STEPS):
@@ -36,5 +43,5 @@ def as_logits(
         coefficients += step
         if np.abs(step).max() < 1e-10:
             break
-    logits: NDArray[np.float64] = coefficients[0] * (wanted - mean) / deviation + coefficients[1]
-    return logits
+    slope = float(coefficients[0] / deviation)
+    return slope, float(coefficients[1] - slope * mean)

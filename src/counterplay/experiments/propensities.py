@@ -11,12 +11,15 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 from counterplay.errors import CounterplayWarning, DataError
+from counterplay.evaluation.calibration import logistic_fit
 from counterplay.evaluation.estimators import popularity_propensities
 from counterplay.evaluation.scoring import ModelScores
 from counterplay.experiments.config import ModelSettings
+from counterplay.learning.batches import Batches
 from counterplay.learning.config import Game, LinkSettings
 from counterplay.learning.erm import erm
 from counterplay.learning.opponent import opponent
+from counterplay.models.calibrated import Calibrated
 from counterplay.models.items import ItemLevel
 from counterplay.models.link import Link
 from counterplay.seeding import Streams
@@ -35,6 +38,7 @@ EstimatorName = Literal[
     "standard", "popularity", "propensity", "robust", "robust-shared", "logged", "oracle"
 ]
 _ROWS = 1 << 12  # whose propensities are computed at a time
+_CALIBRATED = 1 << 16  # rows that are enough to fit a slope and an intercept
 _STEPS = 32  # in an epoch of the opponent, at least
 SHARED = ("standard", "popularity", "propensity", "robust-shared", "logged", "oracle")
 
@@ -140,7 +144,11 @@ def fitted_propensities(
         erm(exposure, replace(train, rating=None), game.plain())
     else:
         players = list(rivals) if estimator == "robust-shared" else [contestant]
-        models = [each.model for each in players if each.model is not None]
+        models = [
+            _calibrated(each.model, train, game) if each.batches is None else each.model
+            for each in players
+            if each.model is not None
+        ]
         if len(models) < len(players):
             raise DataError(
                 "an opponent needs a candidate's scores of training pairs, and of others; found "
@@ -155,6 +163,26 @@ def fitted_propensities(
                 stacklevel=2,
             )
     return _at(exposure, Link(**game.link_options()), train, seen, targets)
+
+
+def _calibrated(model: Scorer, train: Interactions, game: Game) -> Scorer:
+    """Return the model with scores that are logits of being observed, as the loss reads them.
+
+    An opponent is paid in losses. Those of scores on another scale are large wherever positives
+    are, and then it would weight what is popular, whatever the candidate ranks first.
+    """
+    if train.is_explicit:
+        return model
+    scores, outcomes, n = [], [], 0
+    model.to(game.device).eval()
+    with torch.no_grad():
+        for batch in Batches.of(train, game, model).epoch(Streams(game.seed), 0):
+            scores.append(model(batch.users, batch.scored, batch.history).reshape(-1).cpu())
+            outcomes.append(batch.outcomes.reshape(-1).cpu() > 0)
+            n += len(batch.users)
+            if n >= _CALIBRATED:
+                break
+    return Calibrated(model, *logistic_fit(torch.cat(scores).numpy(), torch.cat(outcomes).numpy()))
 
 
 def popularity(
