@@ -304,3 +304,9 @@ def test_ratings_are_not_calibrated(ratings_stand: Stand) -> None:
     model = ratings_stand.model("cf")
     game = QUICK.game(ratings_stand.train, 0)
     assert propensities._calibrated(model, ratings_stand.train, game) is model
+
+
+def test_the_smallest_propensity_is_another_for_ratings(stand: Stand, ratings_stand: Stand) -> None:
+    assert QUICK.game(stand.train, 0).link.floor == 0.01
+    assert QUICK.game(ratings_stand.train, 0).link.floor == 0.2
+    assert OpponentSettings(floor=0.3).game(ratings_stand.train, 0).link.floor == 0.3

@@ -27,7 +27,10 @@ QUICK = RatingComparison(
     l2=(0.001, 0.1),
     training=Training(loss="squared", batch_size=256, epochs=4, patience=2, rate=0.03),
     exposure=OpponentSettings(epochs=2),
-    opponents=(OpponentSettings(epochs=2), OpponentSettings(kind="own", floor=0.2, epochs=2)),
+    opponents=(
+        OpponentSettings(floor=0.05, epochs=2),
+        OpponentSettings(kind="own", floor=0.2, epochs=2),
+    ),
 )
 ONLY_MEAN = RatingComparison(candidates=(), opponents=())
 BARE = QUICK.model_copy(update={"candidates": QUICK.candidates[:1], "opponents": ()})

@@ -132,7 +132,7 @@ def _estimated(
     for settings in config.opponents:
         update = {"opponent": settings}
         other = Stage(stage.split, stage.config.model_copy(update=update), explicit=True)
-        label = f"{settings.kind}, floor {settings.floor:g}"
+        label = f"{settings.kind}, floor {settings.game(stage.train, 0).link.floor:g}"
         tasks += [(f"{estimator} ({label})", estimator, other) for estimator in FITTED]
     for label, estimator, place in tasks:
         progress(f"seed {stage.streams.seed}: {label}")

@@ -62,8 +62,8 @@ CANDIDATES = (
 )
 OPPONENTS = (
     *(OpponentSettings(floor=floor, epochs=15) for floor in (0.01, 0.05, 0.2)),
-    OpponentSettings(kind="low-rank", epochs=15),
-    OpponentSettings(kind="own", epochs=15),
+    OpponentSettings(kind="low-rank", floor=0.05, epochs=15),
+    OpponentSettings(kind="own", floor=0.05, epochs=15),
 )
 
 
@@ -89,7 +89,7 @@ class RatingComparison(BaseModel):
     dims: Annotated[tuple[int, ...], Field(min_length=1)] = (4, 16)
     l2: Annotated[tuple[float, ...], Field(min_length=1)] = (0.001, 0.01)
     training: Training = Training(loss="squared", batch_size=256, epochs=40, patience=5)
-    exposure: OpponentSettings = OpponentSettings()
+    exposure: OpponentSettings = OpponentSettings(floor=0.05)
     opponents: tuple[OpponentSettings, ...] = OPPONENTS
     evaluation: Evaluation = Evaluation()
 
@@ -124,7 +124,7 @@ def learned(
 
     def learn(candidate: RatingCandidate, model: Scorer, l2: float) -> None:
         shared = config.training.model_dump() | {"l2": l2, "seed": seed}
-        link = LinkSettings(floor=config.exposure.floor)
+        link = LinkSettings(floor=config.exposure.game(train, seed).link.floor)
         if candidate.method == "erm":
             erm(model, train, Training(**shared | {"n_negatives": 0}), validate=validate)
         elif candidate.method == "ps":
