@@ -15,7 +15,7 @@ from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.two_stage import TwoStage
 
 EPOCHS = 15  # of one GMF training run
-N_USERS, N_ITEMS, N_SHOWN = 1_000_000, 100_000, 100.0
+N_USERS, N_ITEMS, N_SHOWN = 1_000_000, 100_000, 125.0
 RATES = 0.1, 1.0  # a short log and one of 20 million rows
 
 
