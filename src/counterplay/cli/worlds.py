@@ -61,6 +61,7 @@ def simulate(
     Example: counterplay simulate synthetic --out world --confounding 0.5
     """
     from counterplay.data.files import check_free
+    from counterplay.data.profile import profile
     from counterplay.experiments.worlds import write_world
     from counterplay.simulation.logs import RATES, check_rates
     from counterplay.simulation.store import FILES
@@ -80,12 +81,13 @@ def simulate(
         split = write_world(
             world, out, rates=rates or RATES, with_truth=with_truth, overwrite=overwrite
         )
-    log = split.interactions
+    found = profile(split.interactions)
     console.print_pairs(
         {
             "world": f"{world.name}, {world.n_users:,} users, {world.n_items:,} items",
             "log": ", ".join(f"{count:,} {name}" for name, count in split.counts.items()) + " rows",
-            "density": f"{len(log) / (world.n_users * world.n_items):.3%} of all pairs clicked",
+            "density": f"{found.density:.3%} of all pairs clicked",
+            "popularity": f"Gini {found.popularity_gini:.2f}",
             "written to": f"{out}; train on {out / 'log'}",
         }
     )

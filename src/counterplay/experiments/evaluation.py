@@ -92,7 +92,7 @@ def staged(
     data: str | Path | None,
     config: Evaluation,
     *,
-    world: str | Path | None = None,
+    world: World | str | Path | None = None,
 ) -> tuple[Stage, list[Contestant]]:
     """Load the data and the runs, which must have been trained on them."""
     records = [read_record(run) for run in runs]
@@ -115,16 +115,16 @@ def staged(
     return stage, [_trained(name, run, stage) for name, run in zip(names, runs, strict=True)]
 
 
-def _world(directory: str | Path | None, split: Split) -> World | None:
-    """Load the world that the data were drawn from; refuse another one."""
-    if directory is None:
-        return None
-    if split.interactions.source != source_of(directory):
+def _world(world: World | str | Path | None, split: Split) -> World | None:
+    """Load the world that the data were drawn from, unless it is there; refuse another one."""
+    if not isinstance(world, str | Path):
+        return world
+    if split.interactions.source != source_of(world):
         raise DataError(
-            f"the world must be the one that the data were drawn from; found '{directory}' and "
+            f"the world must be the one that the data were drawn from; found '{world}' and "
             f"data of another source, {split.interactions.name!r}; name their own"
         )
-    return load_world(directory)
+    return load_world(world)
 
 
 def _names(runs: Sequence[Path]) -> list[str]:

@@ -99,9 +99,9 @@ class MeanRating(Scorer):
 
     def forward(
         self,
-        users: torch.Tensor,  # noqa: ARG002
+        users: torch.Tensor,  # noqa: ARG002 - every model takes them
         items: torch.Tensor,
-        history: History | None = None,  # noqa: ARG002
+        history: History | None = None,  # noqa: ARG002 - likewise
     ) -> torch.Tensor:
         """Return zeros, `[B, K]`."""
         return torch.zeros(items.shape)

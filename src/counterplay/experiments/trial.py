@@ -119,8 +119,7 @@ def run_trial(
         if record["configuration"] != wanted.model_dump(mode="json"):
             raise _stale(runs[-1])
     base = Evaluation(metrics=config.metrics, k=config.k, seed=config.seed)
-    stage, contestants = staged(runs, data, base)
-    stage.world = world
+    stage, contestants = staged(runs, data, base, world=world)
     progress("online")
     how = config.online.model_copy(update={"k": config.k, "time": float(n_rounds - 1)})
     total = demand(world, np.arange(world.n_users), stage.seen, time=how.time)

@@ -81,8 +81,8 @@ class World:
     list_length: int = 10
     seed: int = 0
     name: str = "world"
-    users: Vocabulary = field(default=None)  # type: ignore[assignment]
-    items: Vocabulary = field(default=None)  # type: ignore[assignment]
+    users: Vocabulary = field(default=None)  # type: ignore[assignment]  # then the numbers
+    items: Vocabulary = field(default=None)  # type: ignore[assignment]  # likewise
 
     def __post_init__(self) -> None:
         for name, value, low, high in (
