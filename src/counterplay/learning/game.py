@@ -1,6 +1,6 @@
 """The game (ACL): a candidate f against an exposure model g that plays the worst exposure.
 
-    min over f, β   max over g    mean[ δ(y, f) / G_β(g, y) ] − α · R(g)        (equation 5)
+    min over f, β   max over g    mean[ δ(y, f) / G_β(g, y) ] − α · R(g)        (equation 9)
 
 R is the regularizer, by default g's own loss on the feedback, `mean[δ(y, g)]`.
 """
@@ -13,7 +13,7 @@ import torch
 
 from counterplay.learning.batches import Batches
 from counterplay.learning.fitting import Callback, Validate, fit
-from counterplay.learning.losses import LOSSES, weighted_mean
+from counterplay.learning.losses import LOSSES, balanced_mean, weighted_mean
 from counterplay.learning.optimizers import Optimizer
 from counterplay.learning.precision import precision
 from counterplay.learning.records import Epoch, Fit, Meter
@@ -54,7 +54,8 @@ def acl(
         checkpoint: Folder to write each epoch's state to, and to go on from.
         known: The true exposure, for the Wasserstein regularizer on worlds.
     """
-    delta, streams, stable = LOSSES[config.loss], Streams(config.seed), config.recipe == "stable"
+    delta, streams = LOSSES[config.loss], Streams(config.seed)
+    mean = balanced_mean if config.recipe == "stable" else weighted_mean
     regularizer = regularizer_of(config, log, known)
     link = Link(**config.link_options()).to(config.device)
     batches = Batches.of(log, config, candidate, exposure)
@@ -86,14 +87,14 @@ def acl(
                 g = g_all if batch.ratings is None else g_all[:, :1]  # of what f scores
                 if not alone:
                     weights = link.weights(g.detach(), y_link)
-                    f_loss = weighted_mean(delta(y, candidate(*query)), weights, normalise=stable)
+                    f_loss = mean(delta(y, candidate(*query)), weights)
             if not alone:
                 f_optimizer.step(f_loss)
             with precision(config):
                 with torch.no_grad():  # the updated candidate
                     f_losses = delta(y, candidate(*query))
                 weights = link.weights(g, y_link)
-                worst = weighted_mean(f_losses, weights, normalise=stable)
+                worst = mean(f_losses, weights)
                 held = regularizer(batch, g_all, link)
                 objective = worst - config.alpha * held
             g_optimizer.step(config.alpha * held if alone else -objective)

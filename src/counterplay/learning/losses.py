@@ -50,7 +50,22 @@ LOSSES: dict[LossName, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-def weighted_mean(losses: Tensor, weights: Tensor, *, normalise: bool) -> Tensor:
+def weighted_mean(losses: Tensor, weights: Tensor, *, normalise: bool = False) -> Tensor:
     """Return `mean[w · δ]`; normalised, the weights of the batch have the mean 1."""
     weighted = losses * weights
     return weighted.sum() / weights.sum() if normalise else weighted.mean()
+
+
+def balanced_mean(losses: Tensor, weights: Tensor) -> Tensor:
+    """Return `mean[w · δ]` with weights of mean 1 among observed items, and among sampled ones.
+
+    How many items are sampled for one that was observed is known. Were the weights free to move
+    between the two, β, which wants losses small, would move them to whichever is the easier: the
+    candidate would then learn little more than that most items are not observed.
+
+    Args:
+        losses: The observed item of each row first, `[B, 1 + n_negatives]`.
+        weights: `[B, 1 + n_negatives]`.
+    """
+    groups = weights.tensor_split([1], dim=1) if weights.shape[1] > 1 else (weights,)
+    return (losses * torch.cat([group / group.mean() for group in groups], dim=1)).mean()

@@ -10,7 +10,7 @@ import torch
 from counterplay.learning.batches import Batches
 from counterplay.learning.erm import erm
 from counterplay.learning.fitting import Callback, Validate, fit
-from counterplay.learning.losses import LOSSES, weighted_mean
+from counterplay.learning.losses import LOSSES, balanced_mean, weighted_mean
 from counterplay.learning.optimizers import Optimizer
 from counterplay.learning.precision import precision
 from counterplay.learning.records import Epoch, Fit, Meter
@@ -58,7 +58,8 @@ def ps(
             validate=None if log.is_explicit else validate,  # g does not predict ratings
             checkpoint=checkpoint and checkpoint / "exposure",
         )
-    delta, streams, stable = LOSSES[config.loss], Streams(config.seed), config.recipe == "stable"
+    delta, streams = LOSSES[config.loss], Streams(config.seed)
+    mean = balanced_mean if config.recipe == "stable" else weighted_mean
     link = Link(**config.link_options()).to(config.device)
     batches = Batches.of(log, config, candidate, exposure)
     exposure.to(config.device).requires_grad_(requires_grad=False)
@@ -79,7 +80,7 @@ def ps(
                     g = exposure(batch.users, batch.scored, batch.history)  # [B, K]
                 f = candidate(batch.users, batch.scored, batch.history)
                 weights = link.weights(g, batch.link_outcomes)
-                loss = weighted_mean(delta(batch.outcomes, f), weights, normalise=stable)
+                loss = mean(delta(batch.outcomes, f), weights)
             optimizer.step(loss)
             meter.add_weights(weights)
             meter.add(len(batch.users), candidate_loss=loss)
