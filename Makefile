@@ -8,7 +8,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.ready
-	$(BIN)/python examples/prepare_a_log.py demo
+	$(BIN)/counterplay demo --out demo
 
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest --quiet --numprocesses auto

@@ -31,6 +31,8 @@ NAMES = (
     "open_bandit",
     "worlds",
     "randomised",
+    "recipes",
+    "demo",
     "estimators",
 )
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parents[1]
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # a worker a core: threads of torch would only queue
 
 settings.register_profile(
     "counterplay",

@@ -61,10 +61,18 @@ if TYPE_CHECKING:
     from counterplay.experiments.evaluation import compare_runs as compare_runs
     from counterplay.experiments.evaluation import evaluate_run as evaluate_run
     from counterplay.experiments.evaluation import evaluate_scores as evaluate_scores
+    from counterplay.experiments.exporting import export_run as export_run
     from counterplay.experiments.run import load_run as load_run
     from counterplay.experiments.run import read_record as read_record
     from counterplay.experiments.run import train_run as train_run
+    from counterplay.experiments.search import Tuning as Tuning
+    from counterplay.experiments.serving import recommend_run as recommend_run
     from counterplay.experiments.stage import Evaluation as Evaluation
+    from counterplay.experiments.study import Study as Study
+    from counterplay.experiments.study import load_study as load_study
+    from counterplay.experiments.study import run_study as run_study
+    from counterplay.experiments.study_config import StudyConfig as StudyConfig
+    from counterplay.experiments.tuning import tune_methods as tune_methods
     from counterplay.experiments.worlds import online_runs as online_runs
     from counterplay.experiments.worlds import write_world as write_world
     from counterplay.learning.config import Game as Game
@@ -80,6 +88,7 @@ if TYPE_CHECKING:
     from counterplay.models.registry import build as build
     from counterplay.models.scorer import History as History
     from counterplay.models.scorer import Scorer as Scorer
+    from counterplay.report.page import write_report as write_report
     from counterplay.seeding import Streams as Streams
     from counterplay.simulation.checks import Finding as Finding
     from counterplay.simulation.checks import check_world as check_world
@@ -155,8 +164,14 @@ _HOMES = {
     "counterplay.evaluation.tables": ("read_scores",),
     "counterplay.experiments.config": ("RunConfig",),
     "counterplay.experiments.evaluation": ("compare_runs", "evaluate_run", "evaluate_scores"),
+    "counterplay.experiments.exporting": ("export_run",),
     "counterplay.experiments.run": ("load_run", "read_record", "train_run"),
+    "counterplay.experiments.search": ("Tuning",),
+    "counterplay.experiments.serving": ("recommend_run",),
     "counterplay.experiments.stage": ("Evaluation",),
+    "counterplay.experiments.study": ("Study", "load_study", "run_study"),
+    "counterplay.experiments.study_config": ("StudyConfig",),
+    "counterplay.experiments.tuning": ("tune_methods",),
     "counterplay.experiments.worlds": ("online_runs", "write_world"),
     "counterplay.learning.config": ("Game", "Training", "Weighted"),
     "counterplay.learning.erm": ("erm",),
@@ -167,6 +182,7 @@ _HOMES = {
     "counterplay.models.link": ("Link",),
     "counterplay.models.registry": ("build",),
     "counterplay.models.scorer": ("History", "Scorer"),
+    "counterplay.report.page": ("write_report",),
     "counterplay.seeding": ("Streams",),
     "counterplay.simulation.checks": ("Finding", "check_world"),
     "counterplay.simulation.factors": ("Factors",),

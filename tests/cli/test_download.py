@@ -71,3 +71,15 @@ def test_unknown_datasets_are_refused(name: str, expected: str, tmp_path: Path, 
     outcome = run("download", name, "--out", tmp_path / "x")
     assert outcome.code == 2
     assert expected in outcome.err
+
+
+def test_an_interrupted_transfer_goes_on(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("counterplay.data.datasets.download", interrupted)
+    outcome = run("download", "ml-100k", "--out", tmp_path / "ml")
+    assert (outcome.code, outcome.out) == (130, "")
+    assert outcome.err == "counterplay: interrupted; go on with the same command\n"

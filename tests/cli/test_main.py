@@ -1,14 +1,24 @@
 from __future__ import annotations
 
+import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 import counterplay as cp
+from counterplay.cli import console
+from counterplay.cli.arguments import spread
+from counterplay.cli.main import COMMANDS, app
 
 from .conftest import Outcome, Run
+
+COMMAND: Any = get_command(app)
+NAMES = sorted(COMMAND.commands)
 
 
 def test_version(run: Run) -> None:
@@ -25,13 +35,38 @@ def test_help_at_every_level(command: tuple[str, ...], run: Run) -> None:
         assert "Example: counterplay" in outcome.out
 
 
-@pytest.mark.parametrize(
-    "arguments", [("prepair",), ("prepare",), ("prepare", "x.csv", "--out", "y", "--splitt", "z")]
-)
-def test_bad_usage_exits_2(arguments: tuple[str, ...], run: Run) -> None:
-    outcome = run(*arguments)
-    assert outcome.code == 2
-    assert "Traceback" not in outcome.err
+def test_without_arguments_there_is_help(run: Run) -> None:
+    assert run() == run("--help")
+
+
+def test_the_help_has_panels_in_the_order_of_use(run: Run) -> None:
+    out = run("--help").out
+    filled = [panel for panel, commands in COMMANDS.items() if commands]
+    places = [out.index(panel) for panel in filled]
+    assert places == sorted(places)
+    for panel, commands in COMMANDS.items():
+        for command in commands:
+            assert out.index(panel) < out.index(f"│ {command.__name__.replace('_', '-')} ")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_has_an_example_that_can_be_typed(name: str, run: Run) -> None:
+    command = COMMAND.commands[name]
+    _, _, example = (command.help or "").partition("\n\nExample: counterplay ")
+    first, *words = spread(shlex.split(example))
+    assert first == name
+    command.make_context(name, words)  # which refuses what it does not know
+    shown = " ".join(run(name, "--help").out.split())
+    assert f"Example: counterplay {' '.join(example.split())}" in shown
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_speaks_to_machines(name: str) -> None:
+    assert any("--json" in each.opts for each in COMMAND.commands[name].params)
+
+
+def test_help_shows_brackets(run: Run) -> None:
+    assert "counterplay[track]" in run("train", "--help").out
 
 
 @pytest.mark.parametrize(
@@ -42,6 +77,9 @@ def test_bad_usage_exits_2(arguments: tuple[str, ...], run: Run) -> None:
         (cp.DivergedError("a; b; c"), 1, "counterplay: a; b; c\n"),
         (PermissionError("locked"), 2, "found locked"),
         (OSError("disk full"), 1, "found disk full"),
+        (MemoryError(), 1, "must fit into memory; found too little; ask for less\n"),
+        (RuntimeError("can't allocate memory: 8 bytes"), 1, "must fit into memory; found can't"),
+        (cp.DataError("[b]a\n :smile:"), 2, "counterplay: [b]a :smile:\n"),
     ],
 )
 def test_every_way_out_has_a_sentence_and_a_code(
@@ -57,6 +95,89 @@ def test_an_interruption_exits_130(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     outcome = run_failing(KeyboardInterrupt(), run, monkeypatch)
     assert (outcome.code, outcome.out) == (130, "")
     assert outcome.err == "counterplay: interrupted; nothing half-written was left behind\n"
+
+
+@pytest.mark.parametrize("error", [TypeError("no\nint"), RecursionError("deep"), AssertionError()])
+def test_a_mistake_of_ours_is_one_sentence_too(
+    error: Exception, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COUNTERPLAY_DEBUG", raising=False)
+    outcome = run_failing(error, run, monkeypatch)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == (
+        f"counterplay: this is a mistake in counterplay; found {type(error).__name__}: "
+        f"{' '.join(str(error).split())}; run again with COUNTERPLAY_DEBUG=1 for the details, and "
+        "report it\n"
+    )
+    monkeypatch.setenv("COUNTERPLAY_DEBUG", "1")
+    detailed = run_failing(error, run, monkeypatch)
+    assert detailed.code == 1
+    assert detailed.err.startswith("Traceback (most recent call last):")
+    assert detailed.err.endswith(outcome.err)
+
+
+def test_an_interruption_says_how_work_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = run_failing(console.Interrupted("say it again"), run, monkeypatch)
+    assert (outcome.code, outcome.err) == (130, "counterplay: interrupted; say it again\n")
+
+
+def test_a_reader_who_leaves_ends_it_silently() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as pipe:
+        command = [sys.executable, "-m", "counterplay", "datasets"]
+        ended = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, check=False)
+    assert (ended.returncode, ended.stderr) == (1, b"")
+
+
+@pytest.mark.parametrize(
+    ("shell", "typed", "expected"),
+    [
+        ("zsh", "counterplay tr", "train"),
+        ("fish", "counterplay tr", "train"),
+        ("zsh", "counterplay train --epo", "--epochs"),
+        ("fish", "counterplay train x --method ", "acl"),
+        ("zsh", "counterplay evaluate x --k 5 10 --est", "--estimators"),
+    ],
+)
+def test_shells_complete_what_is_typed(
+    shell: str, typed: str, expected: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_COUNTERPLAY_COMPLETE", f"complete_{shell}")
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", typed)
+    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+    outcome = run()
+    assert (outcome.code, outcome.err) == (0, "")
+    assert expected in outcome.out
+    assert "prepare" not in outcome.out
+
+
+def test_completing_is_quick() -> None:
+    code = (
+        "import sys\n"
+        "from counterplay.cli.main import main\n"
+        "try:\n    main()\n"
+        "finally:\n    print({'torch', 'polars', 'numpy', 'scipy'} & set(sys.modules))"
+    )
+    typed = {"COMP_WORDS": "counterplay tr", "COMP_CWORD": "1"}
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | typed | {"_COUNTERPLAY_COMPLETE": "complete_bash"},
+    )
+    assert ended.stdout.split("\n") == ["train", "set()", ""]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_are_told_how_to_complete(
+    shell: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_COUNTERPLAY_COMPLETE", f"source_{shell}")
+    outcome = run()
+    assert outcome.code == 0
+    assert f"complete_{shell}" in outcome.out
 
 
 def run_failing(error: BaseException, run: Run, monkeypatch: pytest.MonkeyPatch) -> Outcome:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from counterplay import ConfigError
-from counterplay.data.files import Replaceable, new_directory
+from counterplay import ConfigError, DataError
+from counterplay.data.files import Replaceable, new_directory, read_json, write_json
 
 ONLY_A = Replaceable({"a"}, {"a"})
 
@@ -95,3 +98,57 @@ def test_the_folder_one_stands_in_is_never_replaced(
     with pytest.raises(ConfigError, match="the folder that one stands in"):
         write(Path(), "one")
     assert tmp_path.exists()
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text('aé😀<"\n'),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab😀"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text("aé😀"), PLAIN, max_size=3))
+def test_plain_values_are_read_as_they_were_written(tmp_path: Path, values: object) -> None:
+    write_json(values, tmp_path / "values.json")
+    assert read_json(tmp_path / "values.json", "plain values") == values
+    assert (tmp_path / "values.json").read_bytes().endswith(b"}\n")
+    assert [each.name for each in tmp_path.iterdir()] == ["values.json"]
+
+
+def test_json_is_written_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "values.json"
+    write_json({"a": 1}, path)
+    with pytest.raises(TypeError):
+        write_json({"a": object()}, path)
+    write = Path.write_text
+
+    def failing(self: Path, text: str, **options: str) -> int:
+        write(self, text[:3], **options)
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(Path, "write_text", failing)
+    with pytest.raises(OSError, match="full"):
+        write_json({"a": 2}, path)
+    assert json.loads(path.read_text()) == {"a": 1}
+    assert [each.name for each in tmp_path.iterdir()] == ["values.json"]
+
+
+@pytest.mark.parametrize(
+    ("contents", "found"),
+    [
+        (None, "nothing there"),
+        (b"[1, 2]", "something else"),
+        (b"{", "Expecting property name"),
+        (b"\xff\xfe", "'utf-8' codec can't decode"),
+    ],
+)
+def test_what_is_no_such_file_is_one_sentence(
+    contents: bytes | None, found: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "plan.json"
+    if contents is not None:
+        path.write_bytes(contents)
+    with pytest.raises(DataError, match=rf"plan.json' must be a plan; found {found}.*; write it"):
+        read_json(path, "a plan", remedy="write it again")

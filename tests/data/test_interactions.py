@@ -138,3 +138,16 @@ def test_a_log_shows_itself(small_log: cp.Interactions) -> None:
         "<Interactions 'log': 9 rows, 3 users, 4 items; user, item, rating, time>"
     )
     assert small_log.to_frame(original_ids=False)["user"].to_list() == small_log.user.tolist()
+
+
+def test_a_log_in_a_notebook_shows_its_first_rows_as_text() -> None:
+    rows = {"user": ["<b>x</b>"] * 7 + ["y"], "item": list(range(1000, 1008))}
+    page = cp.read(rows, name="<script>")._repr_html_()
+    assert "<b>" not in page
+    assert "<script>" not in page
+    assert page.count("&lt;b&gt;x&lt;/b&gt;") == 5
+    assert ">1000</td>" in page  # an id is not a number
+    assert "…" in page
+    short = cp.read({"user": [1, 2], "item": [3, 4], "rating": [0.5, 1]})
+    assert "…" not in short._repr_html_()
+    assert "0 rows" in short.take(np.zeros(2, dtype=bool))._repr_html_()

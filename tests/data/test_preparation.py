@@ -28,7 +28,7 @@ def log_file(tmp_path: Path) -> Path:
     return tmp_path / "log.csv"
 
 
-def split_of(source: Path, **plan: object) -> cp.Split:
+def split_of(source: object, **plan: object) -> cp.Split:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cp.CounterplayWarning)
         made = prepare(source, Preparation.model_validate(plan))
@@ -144,3 +144,13 @@ def test_what_does_not_go_with_a_known_dataset_is_refused(
 def test_duplicate_policies_reach_known_datasets(real_data: Callable[[str], Path]) -> None:
     made = prepare(real_data("lastfm-2k"), Preparation(duplicates="first", split="none"))
     assert len(made.interactions if isinstance(made, cp.Split) else made) == 71_064
+
+
+def test_a_frame_is_prepared_as_its_file_is(log_file: Path) -> None:
+    from_file = split_of(log_file, **COLUMNS, core=2, name="log")
+    frame = pl.read_csv(log_file)
+    for source in (frame, frame.lazy().collect().to_arrow(), frame.to_dict(as_series=False)):
+        found = split_of(source, **COLUMNS, core=2, name="log")
+        assert found.interactions.fingerprint == from_file.interactions.fingerprint
+        assert found.fingerprint == from_file.fingerprint
+        assert found.interactions.name == "log"

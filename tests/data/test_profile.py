@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import counterplay as cp
 from counterplay.data.profile import gini
+from counterplay.showing import to_polars
 
 from .conftest import tables
 
@@ -73,3 +74,27 @@ def test_an_empty_log_has_no_profile(small_log: cp.Interactions) -> None:
 
 def test_a_profile_is_ready_for_json(small_log: cp.Interactions) -> None:
     assert json.loads(json.dumps(cp.profile(small_log).to_dict()))["n_users"] == 3
+
+
+def test_a_profile_shows_itself_and_becomes_a_row(small_log: cp.Interactions) -> None:
+    found = cp.profile(small_log)
+    assert repr(found) == "<Profile of 'log': 9 rows, 3 users, 4 items, explicit feedback>"
+    page = found._repr_html_()
+    for name, text in found.summary().items():
+        assert name in page
+        assert text in page
+    frame = found.to_polars()
+    assert len(frame) == 1
+    assert frame["rating_range_low"].item() == 1.0
+    assert frame["user_events_100%"].item() == found.user_events["100%"]
+    assert frame["propensity_range_mean"].item() is None
+    assert found.to_pandas().shape == frame.shape
+
+
+def test_profiles_of_different_logs_become_one_frame(small_log: cp.Interactions) -> None:
+    rows, features = {"user": [1, 2], "item": [3, 4]}, {"id": [1, 2], "age": [5, 6]}
+    other = cp.read(rows, user_features=features, name="<i>")
+    frame = to_polars([cp.profile(small_log), cp.profile(other)])
+    assert frame["name"].to_list() == ["log", "<i>"]
+    assert frame["features_user"].to_list() == [None, ["age"]]
+    assert "<i>" not in cp.profile(other)._repr_html_()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import re
 import warnings
 from collections.abc import Callable
 
@@ -174,3 +175,13 @@ def test_parts_must_fit_the_rows(part: list[int], small_log: cp.Interactions) ->
 def test_a_split_shows_itself(small_log: cp.Interactions) -> None:
     split = cp.split_by_time(small_log, fractions=(0.2, 0.2))
     assert repr(split) == "<Split of 'log' by time: 5 train, 2 validation, 2 test>"
+
+
+def test_a_split_in_a_notebook_shows_its_parts(small_log: cp.Interactions) -> None:
+    split = cp.split_by_time(small_log, fractions=(0.2, 0.2))
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", split._repr_html_())
+    assert cells[0::4] == ["train", "validation", "test"]
+    assert cells[1::4] == ["5", "2", "2"]
+    assert cells[2::4] == ["55.6%", "22.2%", "22.2%"]
+    parts = (split.train, split.validation, split.test)
+    assert cells[3::4] == [str(len(set(part.user.tolist()))) for part in parts]

@@ -197,3 +197,13 @@ def test_what_cannot_be_compared() -> None:
         paired_difference(ones, ones, -ones, users, rng)
     with pytest.raises(cp.DataError, match="between 0 and 1"):
         holm(np.array([0.5, np.nan]))
+
+
+def test_a_difference_shows_itself() -> None:
+    found = Difference(0.5, -0.25, 0.75, 0.95, 1000, 50, 0.0123)
+    assert repr(found) == (
+        "<Difference +0.5000 [-0.2500, +0.7500] at 95%, p 0.0123; 1,000 rows of 50 users>"
+    )
+    assert ">1,000</td>" in found._repr_html_()
+    assert found.to_polars().row(0, named=True) == found.to_dict()
+    assert Difference(0, np.nan, np.nan, 0.95, 1, 1, 1).to_dict()["low"] is None

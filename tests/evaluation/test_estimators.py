@@ -286,3 +286,14 @@ def test_one_user_has_no_interval_and_json_says_so() -> None:
 def test_popularity_that_gives_no_propensities_is_refused(exponent: float, floor: float) -> None:
     with pytest.raises(cp.ConfigError, match="a floor above 0 and at most 1"):
         cp.popularity_propensities(np.array([0]), np.array([3, 0]), exponent=exponent, floor=floor)
+
+
+def test_an_estimate_shows_itself() -> None:
+    whole = Estimate("ndcg", 10, "robust", "full", 0.5, 0.25, 0.75, 0.95, 1000, 310.4, 0.1, True)
+    assert repr(whole) == (
+        "<Estimate ndcg@10 0.5000 [0.2500, 0.7500] at 95%, robust, full; 1,000 rows, effective 310>"
+    )
+    bare = Estimate("rmse", 0, "<i>", "full", 0.5, math.nan, math.nan, 0.95, 1, 1, 1, True)
+    assert repr(bare).startswith("<Estimate rmse 0.5000 without an interval, <i>")
+    assert "<i>" not in bare._repr_html_()
+    assert whole.to_polars().row(0, named=True) == whole.to_dict()

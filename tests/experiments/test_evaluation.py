@@ -122,7 +122,7 @@ def test_every_estimator_of_every_method(name: str, protocol: str, runs: Path) -
     for each in result["estimates"]:
         assert each["candidate"] == name
         assert each["protocol"] == {"full": "full", "sampled": "sampled-20"}[protocol]
-        assert 0 <= each["low"] <= each["value"] <= each["high"] <= 1
+        assert 0 <= each["low"] <= each["value"] <= each["high"] <= 1 + 1e-12
         assert (each["n"], each["level"]) == (40, 0.95)
         assert each["ess"] <= 40 + 1e-9
         assert (each["ess"] == pytest.approx(40)) == (each["estimator"] == "standard")
@@ -595,13 +595,76 @@ def test_ratings_are_compared_by_their_errors(runs: Path) -> None:
         ("mse", 0),
         ("mae", 0),
     }
-    assert {each["statement"] for each in result["comparisons"]} == {None}
+    for each in result["comparisons"]:  # the smaller error is the better one
+        better = each["first"] if each["value"] < 0 else each["second"]
+        said = each["statement"]
+        assert (said is None) == (each["estimator"] == "standard")
+        assert said is None or said.startswith(f"{better} beats ")
+
+
+def test_a_flip_is_the_factor_of_the_statement(runs: Path) -> None:
+    result = compare_runs([runs / "erm", runs / "attn"], config=how("standard", "popularity"))
+    assert {each["estimator"] for each in result["comparisons"] if each["flip"] is None} <= {
+        each["estimator"]
+        for each in result["comparisons"]
+        if each["statement"] is None or "however far" in each["statement"]
+    }
+    for each in result["comparisons"]:
+        if each["flip"] is not None and each["flip"] >= 1.1:
+            assert f"off by more than {int(each['flip'] * 10) / 10:,}×" in each["statement"]
+
+
+def test_scores_are_compared_with_runs_on_the_same_rows(runs: Path, dataset: Path) -> None:
+    split = cp.load_split(dataset)
+    frame = frame_of(matrix_of(runs / "erm", split), split)
+    other = frame.with_columns(score=-pl.col("score"))
+    config = how("standard", "popularity", "robust-shared")
+    result = compare_runs([runs / "erm"], config=config, scores={"same": frame, "turned": other})
+    values = values_of(result, "candidate")
+    for key in (key for key in values if key[0] == "erm"):
+        assert values["same", *key[1:]] == pytest.approx(values[key])
+    pairs = {(each["first"], each["second"]) for each in result["comparisons"]}
+    assert pairs == {("erm", "same"), ("erm", "turned"), ("same", "turned")}
+
+
+@pytest.mark.parametrize("why", ["unknown", "histories", "apart"])
+def test_scores_that_cannot_be_played_with_the_others_stand_aside(
+    why: str, runs: Path, dataset: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They lack training pairs; a model reads histories; two tables have no pairs in common."""
+    split = cp.load_split(dataset)
+    frame = frame_of(matrix_of(runs / "erm", split), split)
+    pairs = pairs_of(frame, split.interactions)
+    trained = np.isin(pairs, split.train.pair)
+    even = pairs % 2 == 0
+    scores = {
+        "unknown": {"one": frame.filter(~trained)},
+        "histories": {"one": frame},
+        "apart": {"one": frame.filter(even), "two": frame.filter(~even)},
+    }[why]
+    run = runs / ("attn" if why == "histories" else "erm")
+    states = watch(monkeypatch)
+    with pytest.warns(cp.CounterplayWarning, match=f"not against {', '.join(scores)}, for want"):
+        compare_runs([run], config=how("robust-shared"), scores=scores)
+    evaluate_run(run, config=how("robust-shared"))
+    assert equal(*states)  # the opponent of the run alone
+
+
+def test_scores_need_a_name_of_their_own_and_predict_no_ratings(runs: Path, dataset: Path) -> None:
+    split = cp.load_split(dataset)
+    frame = frame_of(matrix_of(runs / "erm", split), split)
+    with pytest.raises(cp.ConfigError, match="found 'erm' for a run and for scores"):
+        compare_runs([runs / "erm"], config=how("standard"), scores={"erm": frame})
+    with pytest.raises(cp.ConfigError, match="predict no ratings; found 'theirs'"):
+        compare_runs([runs / "ratings-erm"], config=how("standard"), scores={"theirs": frame})
+    with pytest.raises(cp.ConfigError, match="two different candidates or more; found theirs"):
+        compare_runs([], config=how("standard"), scores={"theirs": frame})
 
 
 def test_what_cannot_be_compared_is_refused(runs: Path) -> None:
-    with pytest.raises(cp.ConfigError, match="needs two different runs or more"):
+    with pytest.raises(cp.ConfigError, match="needs two different candidates or more"):
         compare_runs([runs / "erm"])
     with pytest.raises(cp.ConfigError, match="compare like with like"):
         compare_runs([runs / "erm", runs / "ratings-erm"], config=how("standard"))
-    with pytest.raises(cp.ConfigError, match="needs two different runs or more"):
+    with pytest.raises(cp.ConfigError, match="needs two different candidates or more"):
         compare_runs([runs / "erm", runs / "erm"], config=how("standard"))

@@ -310,3 +310,16 @@ def test_the_smallest_propensity_is_another_for_ratings(stand: Stand, ratings_st
     assert QUICK.game(stand.train, 0).link.floor == 0.01
     assert QUICK.game(ratings_stand.train, 0).link.floor == 0.2
     assert OpponentSettings(floor=0.3).game(ratings_stand.train, 0).link.floor == 0.3
+
+
+def test_an_objective_that_is_only_shaken_does_not_move() -> None:
+    """Beyond three standard errors by chance: t with 18 degrees of freedom, 0.8% of the time.
+
+    Of 1,000 draws more than 2% would be so about once in 20,000 times.
+    """
+    noise = np.random.default_rng(0).normal(scale=0.02, size=(1000, 50))
+    assert np.mean([propensities._moves(each.tolist()) for each in noise]) < 0.02
+    slope = np.linspace(0, 0.5, 50)
+    assert all(propensities._moves((slope + each).tolist()) for each in noise[:20])
+    assert propensities._moves([0.0] * 19)  # too few to tell
+    assert not propensities._moves(np.linspace(0, 0.004, 50).tolist())  # that is nothing

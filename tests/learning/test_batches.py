@@ -170,3 +170,26 @@ def test_pairs_every_unobserved_one_is_drawn_as_often_as_any_other() -> None:
     assert sorted(counts) == list(range(10, 30))
     deviation = (6000 * 0.05 * 0.95) ** 0.5
     assert all(abs(count - 300) < 5 * deviation for count in counts.values())
+
+
+@given(st.lists(st.integers(0, 200), min_size=1, max_size=4))
+def test_common_pairs_are_those_of_every_table(seeds: list[int]) -> None:
+    several = [some_pairs(seed, share=0.5) for seed in seeds]
+    found = drawn(PairBatches.common([each[0] for each in several]))
+    known = set.intersection(*(positive | others for _, positive, others in several))
+    positive, others = (each & known for each in several[0][1:])  # the first says what was observed
+    assert Counter(row[:2] for row in found if row[2]) == Counter(positive)
+    assert {row[:2] for row in found if not row[2]} <= others
+    common = PairBatches.common([each[0] for each in several])
+    assert common.has_both == bool(positive and others)
+
+
+def test_tables_without_a_common_pair_have_nothing_to_play_on() -> None:
+    one, other = (
+        PairBatches(each, each, each > each[0], batch_size=4, n_negatives=2)
+        for each in (np.arange(5), np.arange(5, 9))
+    )
+    assert one.has_both
+    nothing = PairBatches.common([one, other, one])
+    assert not nothing.has_both
+    assert drawn(nothing) == []

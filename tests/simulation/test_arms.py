@@ -112,23 +112,27 @@ def test_a_change_without_spread_is_certain() -> None:
     assert change(sure, sure, 0.95) == Change(0.0, 0.0, 0.0, 18, 1.0)
 
 
-def test_the_record_is_plain_json() -> None:
-    config = OnlineTest(n_days=2, k=(5,))
+def small_result(config: OnlineTest, second: str = "b") -> OnlineResult:
     measure = Measure(0.25, 0.125, 0.375, 2, 0.5)
-    result = OnlineResult(
+    return OnlineResult(
         "small",
         config,
-        ("a", "b"),
+        ("a", second),
         np.arange(4),
         np.array([0, 1, 1, 1]),
         np.array([5, 1, 2, 3]),
         np.array([50, 10, 20, 30]),
         np.zeros((4, 10), dtype=np.int32),
         np.ones(4),
-        {name: {("ctr", 10): measure, ("hit", 5): measure} for name in "ab"},
-        {"b": {("ctr", 10): Change(0.0, -0.5, 0.5, 4, 1.0)}},
-        {"b": always_valid(np.array([np.nan, 0.5]), np.array([np.nan, 0.01]), scale=0.1)},
+        {name: {("ctr", 10): measure, ("hit", 5): measure} for name in ("a", second)},
+        {second: {("ctr", 10): Change(0.0, -0.5, 0.5, 4, 1.0)}},
+        {second: always_valid(np.array([np.nan, 0.5]), np.array([np.nan, 0.01]), scale=0.1)},
     )
+
+
+def test_the_record_is_plain_json() -> None:
+    config = OnlineTest(n_days=2, k=(5,))
+    result = small_result(config)
     record = result.to_dict()
     assert json.loads(json.dumps(record, allow_nan=False)) == record
     assert record["world"] == "small"
@@ -155,3 +159,16 @@ def test_the_record_is_plain_json() -> None:
     }  # fmt: skip
     assert second["day"] == 2
     assert second["low"] < second["difference"] == 0.5 < second["high"]
+
+
+def test_a_result_shows_itself_and_becomes_a_frame() -> None:
+    result = small_result(OnlineTest(n_days=2, k=(5,)), "<b>")
+    assert repr(result) == "<OnlineResult of 'a', '<b>' in 'small': 2 days, 4 users, 11 sessions>"
+    assert "<b>" not in result._repr_html_()
+    frame = result.to_polars()
+    assert frame["arm"].to_list() == ["a", "a", "<b>", "<b>"]
+    assert frame["n_sessions"].to_list() == [5, 5, 6, 6]
+    assert frame["metric"].to_list() == ["ctr", "hit"] * 2
+    assert frame["difference_low"].to_list() == [None, None, -0.5, None]
+    assert frame["p_value"].to_list() == [None, None, 1.0, None]
+    assert result.to_pandas()["value"].tolist() == [0.25] * 4

@@ -214,3 +214,12 @@ def test_a_quiet_user_is_shown_less_and_as_high_up() -> None:
     shares = world(loud).propensity(USERS) / world(loud).shown(USERS)
     np.testing.assert_allclose(world(quiet).shown(USERS), 0.1 * world(loud).shown(USERS))
     np.testing.assert_allclose(world(quiet).propensity(USERS), shares * world(quiet).shown(USERS))
+
+
+def test_a_world_shows_itself() -> None:
+    found = world(name="<b>", seed=3)
+    assert repr(found) == "<World '<b>': 4 users, 6 items; seed 3>"
+    page = found._repr_html_()
+    assert "<b>" not in page
+    for text in ("Factors", "Scored", "confounding", "0.5", "places of a list"):
+        assert f">{text}</td>" in page

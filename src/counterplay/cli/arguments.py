@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from counterplay.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 ESTIMATORS = ("standard", "popularity", "propensity", "robust", "robust-shared", "logged", "oracle")
@@ -21,6 +22,8 @@ _SEVERAL = {
     "--shares": _NUMBER,
     "--estimators": _NAME,
     "--estimator": _NAME,
+    "--methods": "erm|ps|acl",
+    "--candidates": "pop|erm|ps|acl",
 }
 
 
@@ -56,3 +59,21 @@ def check_out(out: Path | None) -> None:
             f"--out must name a file in a folder that exists and can be written to; found '{out}'; "
             "name another"
         )
+
+
+def by_stem(files: Sequence[Path]) -> dict[str, Path]:
+    """Name files as candidates: by their names without the ending.
+
+    Example:
+        >>> from pathlib import Path
+        >>> list(by_stem([Path("scores/ours.v2.csv"), Path("theirs.parquet")]))
+        ['ours.v2', 'theirs']
+    """
+    names = [file.stem for file in files]
+    repeated = [name for place, name in enumerate(names) if name in names[:place]]
+    if repeated:
+        raise ConfigError(
+            "every candidate must have a name of its own, which is its file's; found two files "
+            f"named '{repeated[0]}'; rename one"
+        )
+    return dict(zip(names, files, strict=True))

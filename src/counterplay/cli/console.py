@@ -6,31 +6,41 @@ import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.measure import Measurement
 from rich.progress import (
     BarColumn,
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
+    Task,
     TextColumn,
+    TimeElapsedColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from counterplay.errors import CounterplayWarning
 
-if TYPE_CHECKING:
-    from pathlib import Path
+out = Console(highlight=False, soft_wrap=True, emoji=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+_WIDEST = 100_000  # characters of a line that goes to a file
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+class Interrupted(Exception):  # noqa: N818 - it is the user's wish, not an error
+    """An interruption that says how the work goes on."""
+
+
+def say(text: str) -> None:
+    """Say why a command ends, in a line of its own."""
+    err.print(f"counterplay: {' '.join(text.split())}", markup=False)
 
 
 def print_json(value: object) -> None:
@@ -38,19 +48,16 @@ def print_json(value: object) -> None:
     out.out(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def write_json(value: object, path: Path) -> None:
-    """Write a result for machines, all of it or nothing."""
-    beside = path.with_name(f"{path.name}.part")
-    try:
-        beside.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
 def print_pairs(rows: dict[str, str]) -> None:
     """Print a short result for people, a name and a value a line."""
+    if not out.is_terminal:
+        widest = max(map(len, rows), default=0)
+        for name, value in rows.items():
+            out.out(f"{name:<{widest}}  {value}")
+        return
     table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for name, value in rows.items():
         table.add_row(Text(name, style="bold"), Text(value))  # Text: ids are not markup
     out.print(table)
@@ -63,8 +70,10 @@ def print_table(title: str, columns: dict[str, list[str]]) -> None:
         table.add_column(name, no_wrap=place > 0, overflow="fold", min_width=None if place else 6)
     for row in zip(*columns.values(), strict=True):
         table.add_row(*(Text(cell) for cell in row))
-    whole = Measurement.get(out, out.options.update(max_width=10_000), table).maximum
-    out.print(table, width=None if out.is_terminal else max(whole, out.width))
+    if not out.is_terminal:
+        everything = out.options.update(max_width=_WIDEST)
+        table.width = Measurement.get(out, everything, table).maximum
+    out.print(table)
 
 
 @contextmanager
@@ -86,13 +95,57 @@ def notes() -> Iterator[list[str]]:
 
 
 @contextmanager
-def progress(text: str, *, unit: str = "rows") -> Iterator[Callable[[int, int | None], None]]:
-    """Show how far long work has come; silent when standard error is not a terminal."""
-    columns: list[Any] = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn()]
+def progress(text: str, *, unit: str = "rows") -> Iterator[Callable[..., None]]:
+    """Show how far long work has come, how fast it goes and how long it will take.
+
+    It gives what takes the count, the total and, where it changes, the text.
+    """
+    counts: tuple[ProgressColumn, ...] = (MofNCompleteColumn(), _Rate(unit))
     if unit == "bytes":
-        columns += [DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()]
-    else:
-        columns += [MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn()]
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        task = bar.add_task(text, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        counts = (DownloadColumn(), TransferSpeedColumn())
+    with _moving(BarColumn(bar_width=16), *counts, TimeRemainingColumn()) as bar:
+        task = bar.add_task(escape(text), total=None)
+        yield lambda done, total, text=text: bar.update(
+            task, completed=done, total=total, description=escape(text)
+        )
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """Show that work of unknown length goes on, and for how long it has."""
+    with _moving(TimeElapsedColumn()) as bar:
+        bar.add_task(escape(text), total=None)
+        yield
+
+
+def _moving(*columns: ProgressColumn) -> Progress:
+    """Return a line that moves; where standard error is not a terminal there is none."""
+    said = TextColumn("{task.description}", table_column=Column(overflow="fold"))
+    return Progress(
+        SpinnerColumn(), said, *columns, console=err, transient=True, disable=not err.is_terminal
+    )
+
+
+class _Rate(ProgressColumn):
+    """What is counted, and how many a second or, where it is slow, how many seconds each."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__(table_column=Column(no_wrap=True))
+        self.unit = unit
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        if not speed:
+            return Text(self.unit)
+        if speed < 1:
+            return Text(f"{self.unit}, {1 / speed:.1f} s each")
+        return Text(f"{self.unit}, {speed:,.0f}/s")
+
+
+@contextmanager
+def resumable(how: str) -> Iterator[None]:
+    """Let an interruption of the work say how it goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(how) from None

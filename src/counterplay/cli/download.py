@@ -26,7 +26,10 @@ def download(
     from counterplay.data.datasets import download as fetch
 
     chosen = dataset(name)
-    with console.progress(f"fetching {chosen.title}", unit="bytes") as bar:
+    with (
+        console.resumable("go on with the same command"),
+        console.progress(f"fetching {chosen.title}", unit="bytes") as bar,
+    ):
         digests = fetch(chosen, out, base_url=mirror, progress=bar)
     unchecked = [remote.name for remote in chosen.remotes if not remote.sha256]
     if as_json:

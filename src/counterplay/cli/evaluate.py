@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from counterplay.cli import console
-from counterplay.cli.arguments import check_out
+from counterplay.cli.arguments import by_stem, check_out
+from counterplay.data.files import write_json
 from counterplay.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def evaluate(
             "an evaluation needs a run directory or --scores, one of them; found "
             f"{'neither' if run is None else 'both'}; name one"
         )
-    with console.notes():
+    with console.notes(), console.working("evaluating"):
         if run is not None:
             result = evaluate_run(run, data, settings, world=world)
         else:
@@ -91,7 +92,13 @@ def evaluate(
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Run directories, two or more.")],
+    runs: Annotated[
+        list[Path], typer.Argument(help="Run directories, two or more, or one beside --scores.")
+    ],
+    scores: Annotated[
+        list[Path] | None,
+        typer.Option(help="Another candidate: a file with user, item and score; may be repeated."),
+    ] = None,
     data: _Data = None,
     world: _World = None,
     protocol: _Protocol = None,
@@ -115,8 +122,9 @@ def compare(
     if "estimators" not in settings.model_fields_set:
         shared = ("standard", "popularity", "robust-shared")
         settings = settings.model_copy(update={"estimators": shared})
-    with console.notes():
-        result = compare_runs(runs, data, settings, world=world)
+    given = by_stem(scores or ())
+    with console.notes(), console.working(f"comparing {len(runs) + len(given)} candidates"):
+        result = compare_runs(runs, data, settings, scores=given, world=world)
     _give(result, out, as_json=as_json)
 
 
@@ -145,7 +153,7 @@ def _settings(
 
 def _give(result: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
     if out is not None:
-        console.write_json(result, out)
+        write_json(result, out)
     if as_json:
         console.print_json(result)
         return

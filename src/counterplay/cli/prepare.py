@@ -113,24 +113,7 @@ def prepare(
 
 
 def _show(found: Profile, log: Interactions, split: Split | None, out: Path) -> None:
-    rows = {
-        "log": f"{found.name}: {found.n_interactions:,} rows, {found.feedback} feedback",
-        "users": f"{found.n_users:,}; events each: {_spread(found.user_events)}",
-        "items": f"{found.n_items:,}; events each: {_spread(found.item_events)}",
-        "density": f"{found.density:.4%}; popularity Gini {found.popularity_gini:.2f}",
-        "repeated": f"{found.repeated_share:.1%} of rows repeat a pair of user and item",
-    }
-    if found.rating_range:
-        rows["ratings"] = _range(found.rating_range)
-    if found.first_time:
-        odd = found.n_implausible_times or 0
-        rows["time"] = f"{found.first_time} to {found.last_time}; {odd:,} implausible"
-    if found.exposed_share is not None:
-        rows["exposed"] = f"{found.exposed_share:.1%} of rows"
-    if found.propensity_range:
-        rows["propensity"] = _range(found.propensity_range)
-    for role, names in found.features.items():
-        rows[f"{role} features"] = ", ".join(names)
+    rows = found.summary()
     for number, step in enumerate(log.steps, start=1):
         rows[f"step {number}"] = str(step)
     if split:
@@ -140,12 +123,3 @@ def _show(found: Profile, log: Interactions, split: Split | None, out: Path) -> 
             rows["split"] += f"; {split.seen_share:.1%} of test pairs in training"
     rows["written to"] = str(out)
     console.print_pairs(rows)
-
-
-def _spread(quantiles: dict[str, float]) -> str:
-    return ", ".join(f"{level} {value:,.0f}" for level, value in quantiles.items())
-
-
-def _range(values: tuple[float, float, float]) -> str:
-    low, mean, high = values
-    return f"{low:g} to {high:g}, mean {mean:.3g}"

@@ -21,7 +21,7 @@ def train(
     candidate: Annotated[_Model | None, typer.Option(help="Model to learn; gmf.")] = None,
     exposure: Annotated[_Model | None, typer.Option(help="Its opponent, for ps and acl.")] = None,
     recipe: Annotated[
-        Literal["paper", "stable"] | None, typer.Option(help="Equation 5, or ours; for ps, acl.")
+        Literal["paper", "stable"] | None, typer.Option(help="Equation 9, or ours; for ps, acl.")
     ] = None,
     dim: Annotated[int | None, typer.Option(help="Hidden dimension of both.", min=1)] = None,
     alpha: Annotated[float | None, typer.Option(help="How firmly data hold the opponent.")] = None,
@@ -35,7 +35,7 @@ def train(
     ] = None,
     track: Annotated[
         Literal["tensorboard", "mlflow"] | None,
-        typer.Option(help="Hand each epoch on; needs counterplay[track]."),
+        typer.Option(help="Hand each epoch on; needs counterplay\\[track]."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where it broke off.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
@@ -62,17 +62,17 @@ def train(
         "training.seed": seed,
     }
     settings = run_config(config, assignments or (), options)
-    with console.notes(), console.progress(f"training on {data.name}", unit="epochs") as bar:
+    with (
+        console.notes(),
+        console.resumable("go on with the same command and --resume"),
+        console.progress(f"training on {data.name}", unit="epochs") as bar,
+        tracked(track, out.with_name(f"{out.name}.events"), out.name) as trackers,
+    ):
 
         def show(epoch: Epoch) -> None:
             bar(epoch.epoch + 1, settings.training.epochs)
 
-        try:
-            with tracked(track, out.with_name(f"{out.name}.events"), out.name) as trackers:
-                record = train_run(data, out, settings, resume=resume, callbacks=[show, *trackers])
-        except KeyboardInterrupt:
-            console.err.print("go on with the same command and --resume", markup=False)
-            raise
+        record = train_run(data, out, settings, resume=resume, callbacks=[show, *trackers])
     if as_json:
         console.print_json(record)
     else:

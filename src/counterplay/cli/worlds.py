@@ -9,6 +9,7 @@ import typer
 
 from counterplay.cli import console
 from counterplay.cli.arguments import check_out
+from counterplay.data.files import write_json
 from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ _Settings = Annotated[
 ]
 _Config = Annotated[Path | None, typer.Option(help="TOML file with settings.")]
 _Seed = Annotated[int | None, typer.Option(help="Seed of all streams.", min=0)]
+_Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def simulate(
@@ -55,6 +57,7 @@ def simulate(
     assignments: _Settings = None,
     seed: _Seed = None,
     overwrite: Annotated[bool, typer.Option(help="Replace a world that is there.")] = False,
+    as_json: _Json = False,
 ) -> None:
     """Make a world whose truth is known, and draw a log of it to train on.
 
@@ -76,12 +79,26 @@ def simulate(
         "examination": examination,
         "seed": seed,
     }
-    with console.notes(), console.progress("making the world"):
+    with console.notes() as notes, console.working("making the world"):
         world = _made(source, config, assignments or [], options)
         split = write_world(
             world, out, rates=rates or RATES, with_truth=with_truth, overwrite=overwrite
         )
     found = profile(split.interactions)
+    if as_json:
+        console.print_json(
+            {
+                "out": str(out),
+                "log": str(out / "log"),
+                "world": world.name,
+                "seed": world.seed,
+                "fingerprint": split.interactions.fingerprint,
+                "profile": found.to_dict(),
+                "split": {"kind": split.kind, "counts": split.counts},
+                "notes": notes,
+            }
+        )
+        return
     console.print_pairs(
         {
             "world": f"{world.name}, {world.n_users:,} users, {world.n_items:,} items",
@@ -135,7 +152,7 @@ def online(
     config: _Config = None,
     assignments: _Settings = None,
     out: Annotated[Path | None, typer.Option(help="JSON file to write the result to.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: _Json = False,
 ) -> None:
     """Put runs to an online test in a world: clicks of users who are shown their lists.
 
@@ -154,10 +171,10 @@ def online(
         "seed": seed,
     }
     settings = configured(OnlineTest, config, assignments or (), options)
-    with console.notes(), console.progress("testing online"):
+    with console.notes(), console.working("testing online"):
         result = online_runs(world, runs, settings, data=data)
     if out is not None:
-        console.write_json(result, out)
+        write_json(result, out)
     if as_json:
         console.print_json(result)
         return
@@ -212,6 +229,7 @@ def _show(result: dict[str, Any]) -> None:
 def check_world(
     world: Annotated[Path, typer.Argument(help="World directory.")],
     seed: Annotated[int, typer.Option(help="Seed of the check's own draws.", min=0)] = 0,
+    as_json: _Json = False,
 ) -> None:
     """Check that a world does what it says: probabilities, logs, frequencies, propensities.
 
@@ -220,11 +238,16 @@ def check_world(
     from counterplay.simulation.checks import check_world as checked
     from counterplay.simulation.store import load_world
 
-    with console.progress("checking"):
+    with console.working(f"checking {world.name}"):
         findings = checked(load_world(world), seed=seed)
-    console.print_pairs(
-        {each.name: f"{'holds' if each.ok else 'FAILS'}: {each.text}" for each in findings}
-    )
+    if as_json:
+        console.print_json(
+            [{"name": each.name, "ok": bool(each.ok), "text": each.text} for each in findings]
+        )
+    else:
+        console.print_pairs(
+            {each.name: f"{'holds' if each.ok else 'FAILS'}: {each.text}" for each in findings}
+        )
     failed = [each for each in findings if not each.ok]
     if failed:
         raise DataError(failed[0].text)

@@ -283,5 +283,6 @@ def _missing(role: str, name: str | None, available: Sequence[str]) -> str:
     more = f" and {len(available) - 12:,} more" if len(available) > 12 else ""
     wanted = f"a column '{name}' for the {role}" if name else f"a column for the {role}"
     advice = f"name it with {role}='{nearest[0]}'" if nearest else f"name it with {role}=…"
+    advice += f", on the command line with --{role}"
     meant = f"did you mean '{nearest[0]}'" if name and nearest else advice
     return f"the table must have {wanted}; found the columns {shown}{more}; {meant}"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from counterplay.errors import ConfigError
+from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Set
@@ -82,3 +83,27 @@ def check_free(target: Path, *, replacing: Replaceable | None = None) -> None:
         f"the output must be a new or empty folder{only}; found something at '{target}'; name "
         "another one, or remove it"
     )
+
+
+def write_json(value: object, path: Path) -> None:
+    """Write plain values, all of them or nothing."""
+    beside = path.with_name(f"{path.name}.part")
+    try:
+        beside.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def read_json(path: Path, what: str, *, remedy: str = "name another") -> dict[str, Any]:
+    """Return the plain values of a file, which must be `what`."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        found = None if isinstance(value, dict) else "something else"
+    except FileNotFoundError:
+        found = "nothing there"
+    except (OSError, ValueError) as error:
+        found = str(error)
+    if found is not None:
+        raise DataError(f"'{path}' must be {what}; found {found}; {remedy}")
+    return dict(value)

@@ -12,6 +12,7 @@ import polars as pl
 
 from counterplay.data.ordering import offsets_of
 from counterplay.errors import DataError
+from counterplay.showing import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 OPTIONAL = ("rating", "time", "exposed", "propensity", "position")
 COLUMNS = ("user", "item", *OPTIONAL)
+_FIRST = 5  # rows that a notebook shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,8 @@ class Step:
         return f"{self.kind}: {self.text}"
 
 
-@dataclass(frozen=True, eq=False)
-class Interactions:
+@dataclass(frozen=True, eq=False, repr=False)
+class Interactions(Shown):
     """What users did with items, with dense indices and vocabularies back to the ids.
 
     Rows stand in one canonical order: by user, then by time, then as they came. So a user's
@@ -97,12 +99,17 @@ class Interactions:
     def __hash__(self) -> int:
         return hash(self.fingerprint)
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         present = ", ".join(name for name, _ in self.columns())
         return (
-            f"<Interactions {self.name!r}: {len(self):,} rows, {self.n_users:,} users, "
-            f"{self.n_items:,} items; {present}>"
+            f"{self.name!r}: {len(self):,} rows, {self.n_users:,} users, "
+            f"{self.n_items:,} items; {present}"
         )
+
+    def _columns(self) -> dict[str, list[str]]:
+        frame = self.take(np.arange(min(len(self), _FIRST))).to_frame()
+        more = ["…"] if len(self) > _FIRST else []
+        return {each.name: [*map(str, each), *more] for each in frame}
 
     @property
     def n_users(self) -> int:

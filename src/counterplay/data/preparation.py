@@ -107,12 +107,19 @@ class Preparation(BaseModel):
 
 
 def prepare(
-    source: str | Path, plan: Preparation | None = None, *, progress: Progress | None = None
+    source: object, plan: Preparation | None = None, *, progress: Progress | None = None
 ) -> Interactions | Split:
-    """Read, filter and split a log by `plan`; without a split the result is Interactions."""
-    plan, path = plan or Preparation(), Path(source)
-    known = _dataset(path, plan.format)
-    log = _read(path, plan, progress) if known is None else _read_known(known, path, plan, progress)
+    """Read, filter and split a log by `plan`; without a split the result is Interactions.
+
+    The source is a file, the folder of a known dataset, or a frame.
+    """
+    plan, known = plan or Preparation(), None
+    if isinstance(source, str | Path):
+        known = _dataset(Path(source), plan.format)
+    if known is None:
+        log: Interactions | Split = _read(source, plan, progress)
+    else:
+        log = _read_known(known, Path(str(source)), plan, progress)
     if isinstance(log, Split):
         if plan.split == "auto":
             _refuse_unused(plan, ("validation", "test", "validation_from", "test_from", "seed"))
@@ -147,9 +154,9 @@ def _dataset(path: Path, name: str | None) -> Dataset | None:
     return DATASETS.get(name)
 
 
-def _read(path: Path, plan: Preparation, progress: Progress | None) -> Interactions:
+def _read(source: object, plan: Preparation, progress: Progress | None) -> Interactions:
     return read(
-        path,
+        source,
         **plan.model_dump(include={*_READING, "format", "duplicates", "name"}),
         progress=progress,
     )

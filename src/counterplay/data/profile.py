@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterplay.errors import DataError
+from counterplay.showing import RANGE, Convertible, Shown, flat, pairs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,8 +20,8 @@ QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 _EARLIEST = dt.datetime(1990, 1, 1, tzinfo=dt.UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+@dataclass(frozen=True, slots=True, repr=False)
+class Profile(Shown, Convertible):
     """What `profile` found.
 
     Attributes:
@@ -64,6 +65,41 @@ class Profile:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         return asdict(self)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one row of flat values."""
+        return [flat(self.to_dict(), {"rating_range": RANGE, "propensity_range": RANGE})]
+
+    def summary(self) -> dict[str, str]:
+        """Return what matters in words, by what it is about."""
+        rows = {
+            "log": f"{self.name}: {self.n_interactions:,} rows, {self.feedback} feedback",
+            "users": f"{self.n_users:,}; events each: {_spread(self.user_events)}",
+            "items": f"{self.n_items:,}; events each: {_spread(self.item_events)}",
+            "density": f"{self.density:.4%}; popularity Gini {self.popularity_gini:.2f}",
+            "repeated": f"{self.repeated_share:.1%} of rows repeat a pair of user and item",
+        }
+        if self.rating_range:
+            rows["ratings"] = _in_words(self.rating_range)
+        if self.first_time:
+            odd = self.n_implausible_times or 0
+            rows["time"] = f"{self.first_time} to {self.last_time}; {odd:,} implausible"
+        if self.exposed_share is not None:
+            rows["exposed"] = f"{self.exposed_share:.1%} of rows"
+        if self.propensity_range:
+            rows["propensity"] = _in_words(self.propensity_range)
+        for role, names in self.features.items():
+            rows[f"{role} features"] = ", ".join(names)
+        return rows
+
+    def _title(self) -> str:
+        return (
+            f"of {self.name!r}: {self.n_interactions:,} rows, {self.n_users:,} users, "
+            f"{self.n_items:,} items, {self.feedback} feedback"
+        )
+
+    def _columns(self) -> dict[str, list[object]]:
+        return pairs(self.summary())
 
 
 def profile(log: Interactions, *, now: dt.datetime | None = None) -> Profile:
@@ -116,6 +152,15 @@ def _range(values: NDArray[np.floating] | None) -> tuple[float, float, float] | 
     if values is None:
         return None
     return float(values.min()), float(values.mean(dtype=np.float64)), float(values.max())
+
+
+def _spread(quantiles: dict[str, float]) -> str:
+    return ", ".join(f"{level} {value:,.0f}" for level, value in quantiles.items())
+
+
+def _in_words(values: tuple[float, float, float]) -> str:
+    low, mean, high = values
+    return f"{low:g} to {high:g}, mean {mean:.3g}"
 
 
 def _implausible(time: NDArray[np.int64], now: dt.datetime | None) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 
 from counterplay.data.ordering import stable_order
 from counterplay.errors import ConfigError, CounterplayWarning, DataError
+from counterplay.showing import Shown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,8 +25,8 @@ TRAIN, VALIDATION, TEST = 0, 1, 2
 PARTS = ("train", "validation", "test")
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
+@dataclass(frozen=True, eq=False, repr=False)
+class Split(Shown):
     """A log and the part that each of its rows is in.
 
     Attributes:
@@ -102,9 +103,22 @@ class Split:
         present = np.bincount(log.user[self.part == part], minlength=log.n_users)
         return log.users.decode(np.flatnonzero(present == 0))
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         parts = ", ".join(f"{count:,} {name}" for name, count in self.counts.items())
-        return f"<Split of {self.interactions.name!r} by {self.kind}: {parts}>"
+        return f"of {self.interactions.name!r} by {self.kind}: {parts}"
+
+    def _columns(self) -> dict[str, list[object]]:
+        counts = self.counts
+        n_users = [
+            np.count_nonzero(np.bincount(self.interactions.user[self.part == part]))
+            for part in range(len(PARTS))
+        ]
+        return {
+            "part": list(counts),
+            "rows": list(counts.values()),
+            "share": [f"{count / len(self.part):.1%}" for count in counts.values()],
+            "users": [*n_users],
+        }
 
 
 def leave_last_two_out(log: Interactions) -> Split:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from counterplay.errors import ConfigError, DataError
+from counterplay.evaluation.estimators import finite
 from counterplay.evaluation.intervals import (
     bootstrap,
     check_weights,
@@ -17,6 +18,7 @@ from counterplay.evaluation.intervals import (
     random_sums,
     random_words,
 )
+from counterplay.showing import Convertible, Shown, between
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-12  # of Σ |d_u|: sums closer than that are a tie
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+@dataclass(frozen=True, slots=True, repr=False)
+class Difference(Shown, Convertible):
     """A difference of two models: `value` in `[low, high]` at `level`, over `n` rows.
 
     `p_value` is that of the sign-flip test over the `n_clusters` users; `compare` adjusts it.
@@ -40,6 +42,23 @@ class Difference:
     n: int
     n_clusters: int
     p_value: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON; an interval that is not there is None."""
+        return asdict(self) | {"low": finite(self.low), "high": finite(self.high)}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one row of flat values."""
+        return [self.to_dict()]
+
+    def _title(self) -> str:
+        return (
+            f"{self.value:+.4f} {between(self.low, self.high, self.level, '+')}, "
+            f"p {self.p_value:.4f}; {self.n:,} rows of {self.n_clusters:,} users"
+        )
+
+    def _columns(self) -> dict[str, list[object]]:
+        return {name: [value] for name, value in self.to_dict().items()}
 
 
 def paired_difference(

@@ -21,6 +21,7 @@ from counterplay.evaluation.intervals import (
     top_share,
     weight_warning,
 )
+from counterplay.showing import Convertible, Shown, between, named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 Values = dict[tuple[str, int], "NDArray[np.float64]"]  # by metric and k, a value a row
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+@dataclass(frozen=True, slots=True, repr=False)
+class Estimate(Shown, Convertible):
     """A number with an account of how far to trust it.
 
     Attributes:
@@ -65,6 +66,20 @@ class Estimate:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON; an interval that is not there is None."""
         return asdict(self) | {"low": finite(self.low), "high": finite(self.high)}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one row of flat values."""
+        return [self.to_dict()]
+
+    def _title(self) -> str:
+        return (
+            f"{named(self.metric, self.k)} {self.value:.4f} "
+            f"{between(self.low, self.high, self.level)}, {self.estimator}, {self.protocol}; "
+            f"{self.n:,} rows, effective {self.ess:,.0f}"
+        )
+
+    def _columns(self) -> dict[str, list[object]]:
+        return {name: [value] for name, value in self.to_dict().items()}
 
 
 def finite(value: float) -> float | None:

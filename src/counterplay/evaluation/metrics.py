@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+SMALLER_IS_BETTER = ("mse", "mae", "rmse")
+
 
 def ranking_metrics(
     ranks: NDArray[np.floating],

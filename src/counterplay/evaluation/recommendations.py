@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from counterplay.data.formats import Progress
     from counterplay.data.interactions import Interactions
     from counterplay.evaluation.scoring import Scores
 
@@ -51,8 +52,12 @@ def write_top_k(
     k: int,
     *,
     memory: int = MEMORY,
+    progress: Progress | None = None,
 ) -> None:
-    """Write the lists as they come: columns user, item (original ids), rank and score."""
+    """Write the lists as they come: columns user, item (original ids), rank and score.
+
+    `progress` is called with the number of users done so far, and of all.
+    """
     beside = path.with_name(f"{path.name}.part")
     writer: pq.ParquetWriter | None = None
     begin = 0
@@ -62,6 +67,8 @@ def write_top_k(
             begin += len(items)
             writer = writer or pq.ParquetWriter(beside, table.schema, compression="zstd")
             writer.write_table(table)
+            if progress:
+                progress(begin, len(users))
         if writer is None:
             none = np.empty((0, k))
             _rows(users, none.astype(np.int32), none, seen).write_parquet(beside)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -138,7 +138,8 @@ def _put(values: dict[str, Any], key: str, value: object) -> None:
             raise ConfigError(
                 f"a section must hold keys; found '{section}' in '{key}' to be a value; correct it"
             )
-    values[last] = value
+    known = values.get(last)
+    values[last] = known | value if isinstance(known, dict) and isinstance(value, dict) else value
 
 
 def _literal(text: str) -> object:
@@ -158,7 +159,8 @@ def _sentence(error: ValidationError, kind: type[BaseModel]) -> str:
         return f"every setting must be valid ({first['msg'].lower()}); {found}; correct it"
     model: Any = kind
     for part in first["loc"][:-1]:
-        model = model.model_fields[part].annotation
+        values = get_args(model)  # of a section with names of the user's own
+        model = values[-1] if values else model.model_fields[part].annotation
     known = list(model.model_fields)
     nearest = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
     hint = f"did you mean '{nearest[0]}'" if nearest else f"known are {', '.join(known)}"

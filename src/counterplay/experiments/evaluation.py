@@ -25,13 +25,15 @@ from counterplay.models.table import ScoreTable
 from counterplay.simulation.store import load_world, source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from counterplay.data.splits import Split
     from counterplay.evaluation.estimators import Values
     from counterplay.simulation.world import World
+
+Table = str | Path | pl.DataFrame
 
 
 def evaluate_run(
@@ -49,7 +51,7 @@ def evaluate_run(
 
 
 def evaluate_scores(
-    scores: str | Path | pl.DataFrame,
+    scores: Table,
     data: str | Path,
     config: Evaluation | None = None,
     *,
@@ -59,8 +61,7 @@ def evaluate_scores(
     config, split = config or Evaluation(), load_split(data)
     stage = Stage(split, config, explicit=False, world=_world(world, split))
     name = "scores" if isinstance(scores, pl.DataFrame) else Path(scores).stem
-    table = scores if isinstance(scores, pl.DataFrame) else Path(scores)
-    return _result(stage, [_given(name, table, stage)])
+    return _result(stage, [_given(name, scores, stage)])
 
 
 def compare_runs(
@@ -68,20 +69,34 @@ def compare_runs(
     data: str | Path | None = None,
     config: Evaluation | None = None,
     *,
+    scores: Mapping[str, Table] | None = None,
     world: str | Path | None = None,
 ) -> dict[str, Any]:
-    """Evaluate several runs on the same rows, and say which differences stand."""
-    if len({Path(run).resolve() for run in runs}) < max(2, len(runs)):
-        named = ", ".join(str(run) for run in runs)
+    """Evaluate several candidates on the same rows, and say which differences stand.
+
+    Args:
+        runs: Directories, at least one.
+        data: Dataset directory; by default that of the first run.
+        config: How.
+        scores: Candidates that are only known by their scores, by name.
+        world: That the data were drawn from, for the oracle.
+    """
+    n_candidates = len(runs) + len(scores or {})
+    if len({Path(run).resolve() for run in runs}) < len(runs) or not runs or n_candidates < 2:
+        named = ", ".join([*map(str, runs), *(scores or {})]) or "none"
         raise ConfigError(
-            f"a comparison needs two different runs or more; found {named}; name another"
+            f"a comparison needs two different candidates or more; found {named}; name another"
         )
-    stage, contestants = staged(runs, data, config or Evaluation(), world=world)
+    return compared(*staged(runs, data, config or Evaluation(), scores=scores, world=world))
+
+
+def compared(stage: Stage, contestants: Sequence[Contestant]) -> dict[str, Any]:
+    """Return all estimates and bands, and the differences under estimators that all share."""
     result = _result(stage, contestants)
     result["comparisons"] = [
         found
         for estimator in stage.config.estimators
-        if estimator in SHARED
+        if estimator in SHARED and len(contestants) > 1
         for found in stage.compared(estimator, contestants)
     ]
     return result
@@ -92,9 +107,10 @@ def staged(
     data: str | Path | None,
     config: Evaluation,
     *,
+    scores: Mapping[str, Table] | None = None,
     world: World | str | Path | None = None,
 ) -> tuple[Stage, list[Contestant]]:
-    """Load the data and the runs, which must have been trained on them."""
+    """Load the data and the runs, which must have been trained on them, and scores beside them."""
     records = [read_record(run) for run in runs]
     split = load_split(records[0]["data"] if data is None else data)
     explicit = [each["configuration"]["training"]["loss"] == "squared" for each in records]
@@ -104,15 +120,37 @@ def staged(
         )
     stage = Stage(split, config, explicit=explicit[0], world=_world(world, split))
     for run, record in zip(runs, records, strict=True):
-        if record["dataset"]["split_fingerprint"] != split.fingerprint or (
-            record["dataset"]["fingerprint"] != split.interactions.fingerprint
-        ):
-            raise DataError(
-                f"a run must be evaluated on the data it was trained on; found that '{run}' was "
-                "trained on others, or on another split; name its data, or train again"
-            )
+        check_trained_on(run, record, split)
     names = _names([Path(run) for run in runs])
-    return stage, [_trained(name, run, stage) for name, run in zip(names, runs, strict=True)]
+    repeated = sorted(set(names) & set(scores or {}))
+    if repeated:
+        raise ConfigError(
+            f"every candidate must have a name of its own; found '{repeated[0]}' for a run and for "
+            "scores; rename one"
+        )
+    trained = [_trained(name, run, stage) for name, run in zip(names, runs, strict=True)]
+    given = [_given(name, table, stage) for name, table in (scores or {}).items()]
+    return stage, trained + given
+
+
+def check_scores(scores: Mapping[str, Table], split: Split, config: Evaluation) -> None:
+    """Refuse scores that could not be evaluated; cheap, so that it can be known beforehand."""
+    targets = split.test if config.part == "test" else split.validation
+    for table in scores.values():
+        read_scores(table, split.interactions, targets.user)
+
+
+def check_trained_on(
+    run: str | Path, record: dict[str, Any], split: Split, *, use: str = "evaluated on"
+) -> None:
+    """Refuse data that are not those of a run, or are split in another way."""
+    if record["dataset"]["split_fingerprint"] != split.fingerprint or (
+        record["dataset"]["fingerprint"] != split.interactions.fingerprint
+    ):
+        raise DataError(
+            f"a run must be {use} the data it was trained on; found that '{run}' was trained on "
+            "others, or on another split; name its data, or train again"
+        )
 
 
 def _world(world: World | str | Path | None, split: Split) -> World | None:
@@ -142,12 +180,17 @@ def _trained(name: str, run: str | Path, stage: Stage) -> Contestant:
     )
 
 
-def _given(name: str, table: Path | pl.DataFrame, stage: Stage) -> Contestant:
+def _given(name: str, table: Table, stage: Stage) -> Contestant:
     """Make scores a contestant; an opponent plays on the pairs that have one.
 
     Observed is what is in training; test rows are as unobserved as everything else.
     """
     train, targets = stage.train, stage.targets
+    if stage.explicit:
+        raise ConfigError(
+            f"given scores rank items, and predict no ratings; found '{name}' beside runs that do; "
+            "compare like with like"
+        )
     scores = read_scores(table, stage.split.interactions, targets.user)
     pairs, n_negatives = scores.pairs, stage.config.opponent.n_negatives
     observed = np.isin(pairs, train.pair)

@@ -15,9 +15,10 @@ from counterplay.evaluation.calibration import logistic_fit
 from counterplay.evaluation.estimators import popularity_propensities
 from counterplay.evaluation.scoring import ModelScores
 from counterplay.experiments.config import ModelSettings
-from counterplay.learning.batches import Batches
+from counterplay.learning.batches import Batches, PairBatches
 from counterplay.learning.config import Game, LinkSettings
 from counterplay.learning.erm import erm
+from counterplay.learning.fitting import STILL
 from counterplay.learning.opponent import opponent
 from counterplay.models.calibrated import Calibrated
 from counterplay.models.items import ItemLevel
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from counterplay.data.interactions import Interactions
     from counterplay.evaluation.scoring import Scores
-    from counterplay.learning.batches import PairBatches
     from counterplay.models.scorer import Scorer
 
 EstimatorName = Literal[
@@ -146,19 +146,15 @@ def fitted_propensities(
     if estimator == "propensity":
         erm(exposure, replace(train, rating=None), game.plain())
     else:
-        players = list(rivals) if estimator == "robust-shared" else [contestant]
+        everybody = list(rivals) if estimator == "robust-shared" else [contestant]
+        players, batches = _playable(everybody, estimator)
         models = [
             _calibrated(each.model, train, game) if each.batches is None else each.model
             for each in players
             if each.model is not None
         ]
-        if len(models) < len(players):
-            raise DataError(
-                "an opponent needs a candidate's scores of training pairs, and of others; found "
-                f"none with '{contestant.name}'; score some of each too, or leave {estimator} out"
-            )
-        fit = opponent(models, exposure, train, game, batches=contestant.batches)
-        if len(fit.epochs) == game.epochs:
+        fit = opponent(models, exposure, train, game, batches=batches)
+        if len(fit.epochs) == game.epochs and _moves([each.objective for each in fit.epochs]):
             warnings.warn(
                 f"{estimator}: the opponent was still moving after {game.epochs} epochs; raise "
                 "opponent.epochs",
@@ -166,6 +162,54 @@ def fitted_propensities(
                 stacklevel=2,
             )
     return _at(exposure, Link(**game.link_options()), train, seen, targets)
+
+
+def _moves(objectives: Sequence[float | None]) -> bool:
+    """Tell whether an objective is on its way somewhere.
+
+    Sampled negatives shake it, so the mean of its last epochs is held against that of those before.
+    """
+    least, n = STILL
+    known = np.array(objectives[-2 * n :], dtype=np.float64)
+    if len(known) < 2 * n:
+        return True  # nobody can tell
+    before, last = known[:n], known[n:]
+    shaken = np.sqrt((before.var(ddof=1) + last.var(ddof=1)) / n)
+    return bool(abs(last.mean() - before.mean()) > max(least, 3 * shaken))
+
+
+def _playable(
+    contestants: Sequence[Contestant], estimator: EstimatorName
+) -> tuple[list[Contestant], PairBatches | None]:
+    """Return whom an opponent can play against at once, and on which pairs; None is the log's rows.
+
+    All play on the pairs that given scores have in common. Where there are too few, or another
+    candidate reads histories, which pairs do not have, given scores stand aside.
+    """
+    players = [each for each in contestants if each.model is not None]
+    trained = [each for each in players if each.batches is None]
+    given = [each.batches for each in players if each.batches is not None]
+    pairs = PairBatches.common(given) if given else None
+    if pairs is not None and (
+        not pairs.has_both
+        or any(each.model is not None and each.model.history_length for each in trained)
+    ):
+        players, pairs = trained, None
+    if not players:
+        raise DataError(
+            "an opponent needs a candidate's scores of training pairs, and of others; found none "
+            f"with '{contestants[0].name}'; score some of each too, or leave {estimator} out"
+        )
+    playing = {each.name for each in players}
+    aside = [each.name for each in contestants if each.name not in playing]
+    if aside:
+        warnings.warn(
+            f"{estimator}: the opponent plays against the others, not against {', '.join(aside)}, "
+            "for want of scores of training pairs, and of others, that all have",
+            CounterplayWarning,
+            stacklevel=3,
+        )
+    return players, pairs
 
 
 def _calibrated(model: Scorer, train: Interactions, game: Game) -> Scorer:

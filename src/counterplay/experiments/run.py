@@ -1,6 +1,6 @@
 """Train a model on a prepared dataset and keep what came of it in a run directory.
 
-run.json             configuration, seed, versions, dataset, epochs, validation
+run.json             configuration, seed, versions, dataset, epochs, validation, notes
 model.safetensors    candidate, exposure model and link, at their best
 checkpoint/          while training
 """
@@ -19,13 +19,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from scipy.stats import binomtest
 
-import counterplay
-from counterplay.data.files import check_free
+from counterplay.data.files import check_free, write_json
 from counterplay.data.store import load_split
 from counterplay.errors import DataError
 from counterplay.evaluation.ranks import ranks_of_first, sampled_candidates
 from counterplay.evaluation.scoring import ModelScores
 from counterplay.experiments.config import RunConfig
+from counterplay.experiments.notes import noted, tell
 from counterplay.learning.erm import erm
 from counterplay.learning.game import acl
 from counterplay.learning.propensity import ps
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from counterplay.learning.records import Fit
     from counterplay.models.scorer import Scorer
 
-_VERSIONS = ("numpy", "polars", "pyarrow", "torch")
+_VERSIONS = ("counterplay", "numpy", "polars", "pyarrow", "torch")
 
 
 def train_run(
@@ -79,9 +79,11 @@ def train_run(
     exposure = config.exposure.build(train, streams.torch("initial", "exposure"))
     judge = _judge(split, config, streams)
     folder.mkdir(parents=True, exist_ok=True)
-    fit = _fit(config, candidate, exposure, train, judge, callbacks, folder / "checkpoint")
-    record = _record(config, data, split, fit, judge)
+    with noted() as notes:
+        fit = _fit(config, candidate, exposure, train, judge, callbacks, folder / "checkpoint")
+    record = _record(config, data, split, fit, judge) | {"notes": notes}
     _write(folder, record, fit)
+    tell(notes)
     return record
 
 
@@ -180,16 +182,11 @@ def _record(
     fit: Fit,
     judge: Callable[[Scorer], NDArray[np.bool_]] | None,
 ) -> dict[str, Any]:
-    versions = {name: version(name) for name in _VERSIONS}
     players = {"candidate": fit.candidate, "exposure": fit.exposure}
     return {
         "configuration": config.model_dump(mode="json"),
         "seed": config.training.seed,
-        "versions": {
-            "counterplay": counterplay.__version__,
-            "python": platform.python_version(),
-            **versions,
-        },
+        "versions": versions(),
         "data": str(Path(data).resolve()),
         "dataset": {
             "name": split.interactions.name,
@@ -207,6 +204,11 @@ def _record(
         "stopped": fit.stopped,
         "validation": None if judge is None else _hits(judge, fit.candidate, config),
     }
+
+
+def versions() -> dict[str, str]:
+    """Return what results may depend on."""
+    return {"python": platform.python_version()} | {name: version(name) for name in _VERSIONS}
 
 
 def _hits(
@@ -242,7 +244,5 @@ def _write(folder: Path, record: dict[str, Any], fit: Fit) -> None:
     }
     save_file(tensors, folder / "model.safetensors.part")
     (folder / "model.safetensors.part").replace(folder / "model.safetensors")
-    text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
-    (folder / "run.json.part").write_text(text, encoding="utf-8")
-    (folder / "run.json.part").replace(folder / "run.json")
+    write_json(record, folder / "run.json")
     shutil.rmtree(folder / "checkpoint", ignore_errors=True)

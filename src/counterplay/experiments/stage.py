@@ -12,9 +12,9 @@ from counterplay.data.splits import TEST, VALIDATION
 from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.comparison import compare
 from counterplay.evaluation.estimators import finite, weights_of
-from counterplay.evaluation.metrics import ranking_metrics, rating_errors
+from counterplay.evaluation.metrics import SMALLER_IS_BETTER, ranking_metrics, rating_errors
 from counterplay.evaluation.ranks import MEMORY, full_ranks, sampled_candidates, sampled_ranks
-from counterplay.evaluation.sensitivity import statement
+from counterplay.evaluation.sensitivity import smallest_flip, statement
 from counterplay.experiments.propensities import (
     SHARED,
     Contestant,
@@ -204,9 +204,13 @@ class Stage:
                         "level": difference.level,
                         "n": difference.n,
                         "p": difference.p_value,
-                        "statement": None
-                        if self.explicit or estimator == "standard"  # no odds to be off
-                        else statement(first, second, by_name[first], by_name[second], weights),
+                        "flip": None,
+                        "statement": None,
                     }
                 )
+                if estimator != "standard":  # it knows no odds that could be off
+                    sign = -1 if metric in SMALLER_IS_BETTER else 1
+                    one, other = sign * by_name[first], sign * by_name[second]
+                    found[-1]["flip"] = finite(smallest_flip(one, other, weights))
+                    found[-1]["statement"] = statement(first, second, one, other, weights)
         return found

@@ -17,6 +17,7 @@ from counterplay.data.store import load_split, save
 from counterplay.errors import DataError
 from counterplay.experiments.agreement import estimator_scores
 from counterplay.experiments.config import ModelSettings, RunConfig
+from counterplay.experiments.defaults import training_for
 from counterplay.experiments.evaluation import staged
 from counterplay.experiments.propensities import OpponentSettings
 from counterplay.experiments.run import train_run
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 Kind = Literal["item", "low-rank", "own"]
 CandidateName = Literal["pop", "cf", "gmf", "gmf-8", "mlp", "ps", "acl", "acl-paper"]
-_STEPS, _BATCH = 32, (256, 8192)  # steps of an epoch at least, and the size of a batch
 _REAL = ("online", "truth")  # what estimates are compared with, and choices judged by
 _SCORES = {
     "mse": "squared_error",
@@ -45,7 +45,6 @@ _SCORES = {
     "wins": "win_rate",
     "regret": "regret",
 }
-_L2 = 2.0  # divided by the rows: the more there are, the less ℓ2 regularization is needed
 
 
 class Trial(BaseModel):
@@ -157,15 +156,10 @@ def _stale(place: Path) -> DataError:
 def _run_config(name: CandidateName, train: Interactions, config: Trial) -> RunConfig:
     own = dict(CANDIDATES[name])
     special = own.pop("training", {})
-    small, large = _BATCH
-    training = {
-        "epochs": config.epochs,
-        "patience": config.patience,
-        "batch_size": int(np.clip(len(train) // _STEPS, small, large)),
-        "l2": _L2 / len(train),
-        "seed": config.seed,
-    }
-    return RunConfig(**own, training=Game(**training | special))
+    training = training_for(
+        train, seed=config.seed, epochs=config.epochs, patience=config.patience, **special
+    )
+    return RunConfig(**own, training=Game(**training))
 
 
 def _offline(

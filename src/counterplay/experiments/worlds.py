@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from counterplay.data.interactions import Interactions
+    from counterplay.experiments.propensities import Contestant
+    from counterplay.experiments.stage import Stage
     from counterplay.simulation.world import World
 
 
@@ -89,10 +91,24 @@ def online_runs(
             f"the arms of an online test must be different runs; found {named}; name each once"
         )
     source_of(world)  # which refuses what is no world, before anything is loaded
-    config = config or OnlineTest()
-    stage, contestants = staged(runs, data or Path(world) / "log", Evaluation(), world=world)
-    place, log = stage.world, stage.split.interactions
+    return deployed(*staged(runs, data or Path(world) / "log", Evaluation(), world=world), config)
+
+
+def deployed(
+    stage: Stage,
+    contestants: Sequence[Contestant],
+    config: OnlineTest | None = None,
+    *,
+    metrics: Sequence[str] = ("hit", "ndcg"),
+    k: Sequence[int] = (),
+) -> dict[str, Any]:
+    """Deploy contestants in the stage's world, the first as the control; see `online_runs`.
+
+    The truth is told of `metrics`, at the cutoffs of the test and at `k`.
+    """
+    config, place, log = config or OnlineTest(), stage.world, stage.split.interactions
     assert place is not None
+    cutoffs = tuple(dict.fromkeys((*config.k, *k)))
     if "time" not in config.model_fields_set:
         assert log.time is not None
         config = config.model_copy(update={"time": float((log.time.max() - START) // DAY)})
@@ -104,7 +120,7 @@ def online_runs(
         for name, scores in arms.items()
         if not config.temperature  # lists that are drawn are worth something else
         for (metric, k), value in true_values(
-            place, scores, stage.seen, k=config.k, total=total, time=config.time
+            place, scores, stage.seen, metrics=metrics, k=cutoffs, total=total, time=config.time
         ).items()
         if metric != "ctr"  # online it has the bias of places
     ]

@@ -13,7 +13,7 @@ from counterplay.data.negatives import NegativeSampler
 from counterplay.models.scorer import History
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
     from torch import Tensor
@@ -199,6 +199,28 @@ class PairBatches:
         self.batch_size, self.n_negatives = batch_size, n_negatives
         self._user, self._item, self._observed = user, item, observed
         self._positive, self._other = np.flatnonzero(observed), np.flatnonzero(~observed)
+
+    @classmethod
+    def common(cls, several: Sequence[PairBatches]) -> PairBatches:
+        """Return the pairs that all of them have."""
+        first, *others = several
+        for each in others:
+            width = 1 + max(int(it._item.max(initial=0)) for it in (first, each))
+            ours, theirs = (it._user.astype(np.int64) * width + it._item for it in (first, each))
+            kept = np.isin(ours, theirs)
+            first = cls(
+                first._user[kept],
+                first._item[kept],
+                first._observed[kept],
+                batch_size=first.batch_size,
+                n_negatives=first.n_negatives,
+            )
+        return first
+
+    @property
+    def has_both(self) -> bool:
+        """Whether there are observed pairs, and others."""
+        return bool(len(self._positive) and len(self._other))
 
     def epoch(self, streams: Streams, epoch: int) -> Iterator[Batch]:
         """Yield the batches of one epoch, `[B, 1]`."""

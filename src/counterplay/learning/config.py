@@ -70,8 +70,8 @@ class Weighted(Training):
     """What propensity scoring adds: the link, and how weights are used.
 
     Attributes:
-        recipe: paper is equation 5 to the letter; stable normalises the weights of a batch and
-            keeps the link monotone.
+        recipe: paper is equation 9 to the letter; stable keeps the link monotone, and the mean
+            weight of a batch at 1, among its observed items and among its sampled ones.
         link: The link.
     """
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from counterplay.showing import RANGE, Convertible, Shown, flat, pairs
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -15,8 +17,11 @@ if TYPE_CHECKING:
     from counterplay.models.scorer import Scorer
 
 
-@dataclass(slots=True)
-class Epoch:
+_PARTS = {"beta": ("0", "1", "2"), "propensity": RANGE}
+
+
+@dataclass(slots=True, repr=False)
+class Epoch(Shown, Convertible):
     """One epoch; what a method does not have is None.
 
     Attributes:
@@ -49,9 +54,25 @@ class Epoch:
         """Return plain values, ready for JSON."""
         return asdict(self)
 
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one row of flat values."""
+        return [flat(self.to_dict(), _PARTS)]
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+    def _title(self) -> str:
+        return f"{self.epoch}: " + ", ".join(
+            f"{name.replace('_', ' ')} {value:.4g}" for name, value in self._known().items()
+        )
+
+    def _columns(self) -> dict[str, list[object]]:
+        return pairs({name.replace("_", " "): value for name, value in self._known().items()})
+
+    def _known(self) -> dict[str, float]:
+        row = self.to_rows()[0]
+        return {name: row[name] for name in row if name != "epoch" and row[name] is not None}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Fit(Shown, Convertible):
     """What learning ended in: the players as they were in the best epoch, and the record.
 
     Attributes:
@@ -70,7 +91,29 @@ class Fit:
     best_epoch: int
     stopped: str
 
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return a row of flat values for each epoch."""
+        return [row for epoch in self.epochs for row in epoch.to_rows()]
 
+    def _title(self) -> str:
+        players = [self.candidate] if self.exposure is None else [self.candidate, self.exposure]
+        names = " against ".join(type(player).__name__ for player in players)
+        return f"of {names}: {len(self.epochs)} epochs, the best {self.best_epoch}; {self.stopped}"
+
+    def _columns(self) -> dict[str, list[object]]:
+        """Return the first epochs, the best and the last, without what the method does not have."""
+        ends = {*range(_ENDS), *range(len(self.epochs) - _ENDS, len(self.epochs)), self.best_epoch}
+        rows = [
+            self.epochs[place].to_rows()[0] for place in sorted(ends & {*range(len(self.epochs))})
+        ]
+        columns: dict[str, list[object]] = {
+            name.replace("_", " "): [row[name] for row in rows]
+            for name in (rows[0] if rows else ())
+        }
+        return {name: column for name, column in columns.items() if column != [None] * len(rows)}
+
+
+_ENDS = 3  # epochs at the beginning and at the end that a notebook shows
 _MANY = 1 << 20  # weights that are looked at together
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from counterplay.evaluation.estimators import finite
+from counterplay.showing import Convertible, Shown, named
 from counterplay.simulation.values import gains
 
 if TYPE_CHECKING:
@@ -60,8 +61,8 @@ class Change:
     p_value: float
 
 
-@dataclass(frozen=True, eq=False)
-class OnlineResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class OnlineResult(Shown, Convertible):
     """What an online test counted, and what follows from it.
 
     Attributes:
@@ -127,6 +128,48 @@ class OnlineResult:
                 for day in range(1, self.config.n_days + 1)
             ],
         }
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return a row for each arm and metric, with its difference to the control."""
+        rows = []
+        for number, name in enumerate(self.arms):
+            n_sessions = int(self.sessions[self.arm == number].sum())
+            for (metric, k), found in self.measures[name].items():
+                changed = self.changes.get(name, {}).get((metric, k))
+                rows.append(
+                    {"arm": name, "n_sessions": n_sessions, "metric": metric, "k": k}
+                    | asdict(found)
+                    | {
+                        "level": self.config.level,
+                        "difference": changed and changed.value,
+                        "difference_low": changed and changed.low,
+                        "difference_high": changed and changed.high,
+                        "p_value": changed and changed.p_value,
+                    }
+                )
+        return rows
+
+    def _title(self) -> str:
+        return (
+            f"of {', '.join(map(repr, self.arms))} in {self.world!r}: {self.config.n_days} days, "
+            f"{len(self.users):,} users, {int(self.sessions.sum()):,} sessions"
+        )
+
+    def _columns(self) -> dict[str, list[object]]:
+        rows = self.to_rows()
+        kept = (
+            "value",
+            "low",
+            "high",
+            "difference",
+            "difference_low",
+            "difference_high",
+            "p_value",
+        )
+        return {
+            "arm": [row["arm"] for row in rows],
+            "metric": [named(row["metric"], row["k"]) for row in rows],
+        } | {name.replace("_", " "): [row[name] for row in rows] for name in kept}
 
 
 def ratios(

@@ -19,6 +19,7 @@ import numpy as np
 from counterplay.data.vocabulary import Vocabulary
 from counterplay.errors import ConfigError, DataError
 from counterplay.seeding import Streams
+from counterplay.showing import Shown, pairs
 from counterplay.simulation.chance import mean_sigmoid, normal
 from counterplay.simulation.logs import RATES, draw
 
@@ -54,8 +55,8 @@ class Taste(Protocol):
         """Return the logits of all items for `users` `[B]`, `[B, n_items]`."""
 
 
-@dataclass(frozen=True, eq=False)
-class World:
+@dataclass(frozen=True, eq=False, repr=False)
+class World(Shown):
     """A population, the system that showed it things, and the chance that both are subject to.
 
     Attributes:
@@ -108,6 +109,22 @@ class World:
                 f"{self.n_items:,} items; found {counts[0]:,} user ids, {counts[1]:,} item ids and "
                 f"a policy for {counts[2]:,} items; make them agree"
             )
+
+    def _title(self) -> str:
+        return f"{self.name!r}: {self.n_users:,} users, {self.n_items:,} items; seed {self.seed}"
+
+    def _columns(self) -> dict[str, list[object]]:
+        return pairs(
+            {
+                "taste": type(self.taste).__name__,
+                "policy": type(self.policy).__name__,
+                "noise": self.noise,
+                "exposure noise": self.exposure_noise,
+                "confounding": self.confounding,
+                "examination": self.examination,
+                "places of a list": self.list_length,
+            }
+        )
 
     @property
     def n_users(self) -> int:

@@ -1,0 +1,58 @@
+"""How often the demo's message holds: the same demo in other worlds, seed by seed."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+from counterplay import CounterplayWarning
+from counterplay.cli.run import demo_world
+from counterplay.experiments.agreement import mean_over_repetitions
+from counterplay.experiments.study import run_study
+from counterplay.experiments.study_config import StudyConfig
+
+N_SEEDS = 10
+ESTIMATORS = ("standard", "popularity", "robust-shared", "oracle")
+
+
+def run() -> dict[str, Any]:
+    seeds = []
+    for seed in range(N_SEEDS):
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore", CounterplayWarning)
+            world = demo_world(Path(folder), seed)
+            record = run_study(world, Path(folder) / "study", StudyConfig(seed=seed)).record
+        found = record["verdict"]
+        choices = {each["estimator"]: each for each in found["choices"]}
+        truth = found["truth"]
+        seeds.append(
+            {
+                "seed": seed,
+                "best": truth["candidate"],
+                "truth": truth["values"],
+                "ships": {name: choices[name]["candidate"] for name in ESTIMATORS},
+                "decided": {name: choices[name]["decided"] for name in ESTIMATORS},
+                "regret": {name: truth["regret"][name] for name in ESTIMATORS},
+                "promised": {
+                    name: choices[name]["value"] / truth["values"][choices[name]["candidate"]]
+                    for name in ESTIMATORS
+                },
+            }
+        )
+    return {"n_seeds": N_SEEDS, "seeds": seeds, "rows": [row(name, seeds) for name in ESTIMATORS]}
+
+
+def row(name: str, seeds: list[dict[str, Any]]) -> dict[str, Any]:
+    right = sum(each["ships"][name] == each["best"] for each in seeds)
+    regret = mean_over_repetitions([each["regret"][name] for each in seeds])
+    promised = mean_over_repetitions([each["promised"][name] for each in seeds])
+    return {
+        "what": f"demo, {len(seeds)} worlds: {name} ships the truly best",
+        "ours": f"{right} of {len(seeds)}",
+        "yardstick": f"loses {regret['value']:.1%} [{regret['low']:.1%}, {regret['high']:.1%}]",
+        "ratio": f"promised / true {promised['value']:.1f}",
+        "goal": "",
+        "met": None,
+    }

@@ -1,0 +1,146 @@
+"""What the recipes are worth: the truth of models trained in different ways on the same logs.
+
+Besides the methods that there are, the stable recipe with the weights of a batch normalised
+together, observed and sampled items alike, shows why they are not (decision 8).
+"""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from benchmarks.movielens import ABSENT
+from benchmarks.timing import real_data
+from counterplay import CounterplayWarning, RunConfig, Synthetic, TwoStage, World, save, train_run
+from counterplay.data.preparation import prepare
+from counterplay.data.splits import Split
+from counterplay.experiments.agreement import mean_over_repetitions
+from counterplay.experiments.config import ModelSettings
+from counterplay.experiments.defaults import training_for
+from counterplay.experiments.evaluation import staged
+from counterplay.experiments.stage import Evaluation
+from counterplay.experiments.worlds import split_by_rounds
+from counterplay.learning import game, propensity
+from counterplay.learning.config import Game
+from counterplay.learning.losses import weighted_mean
+from counterplay.simulation.values import demand, true_values
+
+RATES = (1.0, 0.1, 0.5)
+N_WORLDS = 5
+TOGETHER = "normalised together"
+METHODS: dict[str, dict[str, Any]] = {
+    "pop": {"method": "erm", "candidate": ModelSettings(name="pop")},
+    "erm": {"method": "erm"},
+    "ps": {"method": "ps"},
+    "acl": {"method": "acl"},
+    "acl, paper": {"method": "acl", "recipe": "paper"},
+    f"ps, {TOGETHER}": {"method": "ps"},
+    f"acl, {TOGETHER}": {"method": "acl"},
+}
+WILFUL = {"n_users": 2000, "n_items": 500, "n_shown": 60, "sharpness": 3}
+
+
+def movielens_world(seed: int) -> World:
+    folder = real_data("ml-100k")
+    assert folder is not None
+    log = prepare(folder)
+    return TwoStage(seed=seed).world(log.interactions if isinstance(log, Split) else log)
+
+
+FAMILIES: dict[str, Callable[[int], World]] = {
+    "synthetic, history": lambda seed: Synthetic(seed=seed).world(),
+    "synthetic, wilful history": lambda seed: Synthetic.model_validate(
+        WILFUL | {"seed": seed}
+    ).world(),
+    "synthetic, popularity": lambda seed: Synthetic(exposure="popularity", seed=seed).world(),
+    "two-stage, MovieLens-100K": movielens_world,
+}
+
+
+@contextmanager
+def normalised_together() -> Iterator[None]:
+    """Let the stable recipe normalise the weights of a batch as one."""
+    together = partial(weighted_mean, normalise=True)
+    with (
+        mock.patch.object(game, "balanced_mean", together),
+        mock.patch.object(propensity, "balanced_mean", together),
+    ):
+        yield
+
+
+def values_in(world: World, folder: Path) -> dict[str, float]:
+    """Return the true hit@10 of each method's model."""
+    split = split_by_rounds(world.log(RATES), len(RATES))
+    save(split, folder / "log")
+    found: dict[str, float] = {}
+    total = None
+    for name, settings in METHODS.items():
+        options = {key: value for key, value in settings.items() if key != "recipe"}
+        special = {"recipe": settings["recipe"]} if "recipe" in settings else {}
+        config = RunConfig(**options, training=Game(**training_for(split.train, seed=0, **special)))
+        run = folder / name.replace(", ", "-")
+        if name.endswith(TOGETHER):
+            with normalised_together():
+                train_run(folder / "log", run, config)
+        else:
+            train_run(folder / "log", run, config)
+        stage, (contestant,) = staged([run], None, Evaluation(), world=world)
+        time = float(len(RATES) - 1)
+        if total is None:
+            total = demand(world, np.arange(world.n_users), stage.seen, time=time)
+        values = true_values(world, contestant.scores, stage.seen, total=total, time=time)
+        found[name] = values["hit", 10]
+    return found
+
+
+def run() -> dict[str, Any]:
+    if real_data("ml-100k") is None:
+        return ABSENT
+    found: dict[str, list[dict[str, float]]] = {}
+    for family, made in FAMILIES.items():
+        for seed in range(N_WORLDS):
+            with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+                warnings.simplefilter("ignore", CounterplayWarning)
+                found.setdefault(family, []).append(values_in(made(seed), Path(folder)))
+    summaries = {
+        family: {
+            name: {
+                "value": mean_over_repetitions([each[name] for each in worlds]),
+                "over erm": mean_over_repetitions([each[name] - each["erm"] for each in worlds]),
+            }
+            for name in METHODS
+        }
+        for family, worlds in found.items()
+    }
+    return {
+        "n_worlds": N_WORLDS,
+        "worlds": found,
+        "summaries": summaries,
+        "rows": [
+            row(family, name, each)
+            for family, methods in summaries.items()
+            for name, each in methods.items()
+            if name != "erm"
+        ],
+    }
+
+
+def row(family: str, name: str, found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    value = 100 * found["value"]["value"]
+    over, low, high = (100 * found["over erm"][end] for end in ("value", "low", "high"))
+    return {
+        "what": f"true Hit@10 (%), {family}: {name} against erm",
+        "ours": f"{value:.2f}",
+        "yardstick": f"{value - over:.2f}",
+        "ratio": f"difference {over:+.2f} [{low:+.2f}, {high:+.2f}]",
+        "goal": "",
+        "met": None,
+    }

@@ -1,0 +1,65 @@
+"""`counterplay recommend`: the best items of each user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from counterplay.cli import console
+from counterplay.cli.arguments import check_out
+from counterplay.errors import ConfigError
+
+
+def recommend(
+    run: Annotated[Path, typer.Argument(help="Run directory.")],
+    out: Annotated[Path, typer.Option(help="Parquet file to write: user, item, rank, score.")],
+    k: Annotated[list[int] | None, typer.Option(help="Length of a list; 10.", min=1)] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Dataset directory; by default the run's own.")
+    ] = None,
+    users: Annotated[
+        Path | None,
+        typer.Option(help="File with a column user, or .txt with an id a line; by default all."),
+    ] = None,
+    include_seen: Annotated[
+        bool, typer.Option("--include-seen", help="Recommend what users have already too.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Write the best items of each user that are new to them, in original ids.
+
+    Example: counterplay recommend runs/game --k 10 --out lists.parquet
+    """
+    from counterplay.experiments.serving import recommend_run
+
+    check_out(out)
+    lengths = k or [10]
+    if len(lengths) > 1:  # other commands take several
+        raise ConfigError(
+            f"lists must have one length; found {', '.join(map(str, lengths))}; name one, the "
+            "longest: ranks cut it"
+        )
+    with console.notes(), console.progress(f"ranking for {run.name}", unit="users") as bar:
+        result = recommend_run(
+            run, out, k=lengths[0], data=data, users=users, include_seen=include_seen, progress=bar
+        )
+    if as_json:
+        console.print_json(result)
+    else:
+        _show(result)
+
+
+def _show(result: dict[str, Any]) -> None:
+    short = result["rows"] < result["users"] * result["k"]
+    console.print_pairs(
+        {
+            "model": f"{result['model']}, trained on {result['dataset']['name']}",
+            "lists": f"{result['users']:,}, of {result['k']:,} items"
+            + (" or, where no more are left, fewer" if short else ""),
+            "seen items": "included" if result["include_seen"] else "left out",
+            "rows": f"{result['rows']:,}",
+            "written to": result["out"],
+        }
+    )

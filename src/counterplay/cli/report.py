@@ -1,0 +1,103 @@
+"""`counterplay report`: one HTML page of a study, or of runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from counterplay.cli import console
+from counterplay.cli.arguments import check_out
+from counterplay.errors import ConfigError, DataError
+
+
+def report(
+    paths: Annotated[
+        list[Path], typer.Argument(help="A study directory, or run directories.", metavar="PATH...")
+    ],
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
+    evaluation: Annotated[
+        Path | None,
+        typer.Option(help="For runs: the JSON that evaluate or compare wrote with --out."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the record that the page is made of as JSON.")
+    ] = False,
+) -> None:
+    """Write one HTML page that says what came out, how sure it is, and where it comes from.
+
+    Example: counterplay report runs/erm runs/game --evaluation result.json --out report.html
+    """
+    from counterplay.report.page import write_report
+
+    check_out(out)
+    record = _study(paths, evaluation) or _runs(paths, evaluation)
+    write_report(record, out)
+    if as_json:
+        console.print_json(record)
+    else:
+        size = f"{out.stat().st_size / 1e6:.1f} MB, opens in any browser, offline"
+        console.print_pairs({"report": str(record["name"]), "written to": f"{out}; {size}"})
+
+
+def _study(paths: list[Path], evaluation: Path | None) -> dict[str, Any] | None:
+    """Return the record of a study, if it is one that is named."""
+    studies = [path for path in paths if (path / "study.json").is_file()]
+    if not studies:
+        return None
+    if len(paths) > 1:
+        raise ConfigError(
+            f"a report is of one study, or of runs; found the study '{studies[0]}' and "
+            f"{len(paths) - 1} more; name it alone"
+        )
+    if evaluation is not None:
+        raise ConfigError(
+            "a study has its own evaluation; found --evaluation beside one; leave it out"
+        )
+    from counterplay.experiments.study import study_record
+
+    return study_record(studies[0])
+
+
+def _runs(paths: list[Path], evaluation: Path | None) -> dict[str, Any]:
+    """Return the record of runs, with an evaluation where there is one."""
+    from counterplay.experiments.run import read_record
+
+    for path in paths:
+        if not (path / "run.json").is_file():
+            found = "a folder that holds neither" if path.is_dir() else "no folder"
+            raise DataError(
+                "a report is of a folder with a study.json or a run.json; found "
+                f"{found} at '{path}'; name a study, or runs that have been trained"
+            )
+    if len({path.resolve() for path in paths}) < len(paths):
+        named = ", ".join(str(path) for path in paths)
+        raise ConfigError(f"a report has each run once; found {named}; name each once")
+    names = [path.resolve().name for path in paths]
+    if len(set(names)) < len(names):
+        names = [str(path) for path in paths]
+    runs = [{**read_record(path), "name": name} for name, path in zip(names, paths, strict=True)]
+    datasets = [run["dataset"] for run in runs if isinstance(run["dataset"], dict)]
+    logs = dict.fromkeys(str(dataset.get("name")) for dataset in datasets)
+    return {
+        "name": ", ".join(logs),
+        "kind": "log",
+        "versions": runs[0].get("versions"),
+        "runs": runs,
+        "evaluation": None if evaluation is None else _evaluation(evaluation),
+    }
+
+
+def _evaluation(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get("estimates"), list):
+        raise DataError(
+            "--evaluation must be the JSON that counterplay evaluate or compare wrote with --out; "
+            f"found something else, or nothing, at '{path}'; write it again"
+        )
+    return found

@@ -1,0 +1,128 @@
+"""`counterplay tune`: search each method's settings, with the same effort for all."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from counterplay.cli import console
+
+_Model = Literal["pop", "cf", "mlp", "ncf", "gmf", "attn"]
+_SHOWN = 5  # trials of a method, the best first
+
+
+def tune(
+    data: Annotated[Path, typer.Argument(help="Dataset directory with a split.")],
+    out: Annotated[Path, typer.Option(help="Folder for trials and best runs; goes on in its own.")],
+    methods: Annotated[
+        list[str] | None, typer.Option(help="Which, of erm, ps and acl; all.")
+    ] = None,
+    candidate: Annotated[_Model | None, typer.Option(help="Model to learn; gmf.")] = None,
+    exposure: Annotated[_Model | None, typer.Option(help="Its opponent, for ps and acl.")] = None,
+    trials: Annotated[int | None, typer.Option(help="Of each method; 20.", min=1)] = None,
+    epochs: Annotated[int | None, typer.Option(help="Of a trial, at most; 100.", min=1)] = None,
+    estimator: Annotated[
+        list[str] | None,
+        typer.Option(help="Selects: standard, popularity (default), propensity or logged."),
+    ] = None,
+    metric: Annotated[
+        Literal["hit", "ndcg", "dcg", "mrr"] | None, typer.Option(help="Its metric; hit.")
+    ] = None,
+    k: Annotated[list[int] | None, typer.Option("--k", help="Its cutoff; 10.", min=1)] = None,
+    protocol: Annotated[
+        Literal["full", "sampled"] | None,
+        typer.Option(help="Rank among all unseen items (full), or among 100 sampled ones."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all streams.", min=0)] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with all settings.")] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="One setting, such as space.rate=[0.01,0.1]; may be repeated."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Tune methods with as many trials each, selected on the validation rows; keep the best runs.
+
+    Example: counterplay tune data/clicks --out tuned --methods erm acl --trials 20
+    """
+    from counterplay.experiments.config import configured
+    from counterplay.experiments.search import Tuning
+    from counterplay.experiments.tuning import tune_methods
+
+    options: dict[str, Any] = {
+        "methods": methods or None,
+        "candidate.name": candidate,
+        "exposure.name": exposure,
+        "trials": trials,
+        "training.epochs": epochs,
+        "selection.estimator": _one(estimator),
+        "selection.metric": metric,
+        "selection.k": _one(k),
+        "selection.protocol": protocol,
+        "seed": seed,
+    }
+    settings = configured(Tuning, config, assignments or (), options)
+    what = f"tuning on {data.name}"
+    with (
+        console.notes(),
+        console.resumable("go on with the same command"),
+        console.progress(what, unit="trials") as bar,
+    ):
+
+        def show(done: int, total: int, best: str) -> None:
+            bar(done, total, f"{what}, best {best}" if best else what)
+
+        result = tune_methods(data, out, settings, progress=show)
+    if as_json:
+        console.print_json(result)
+    else:
+        _show(result, out)
+
+
+def _one(values: list[Any] | None) -> Any:
+    """Take a value out of its row; a row of several is refused with all settings."""
+    return values[0] if values and len(values) == 1 else values or None
+
+
+def _show(result: dict[str, Any], out: Path) -> None:
+    for found in result["methods"]:
+        trials, failed = found["trials"], found["failed"]
+        title = f"{found['method']}: {len(trials)} trials, {len(failed)} failed"
+        judged = [each for each in trials if each["number"] not in failed]
+        if not judged:
+            console.out.print(f"{title}; the first: {trials[0]['failed']}", markup=False)
+            continue
+        best = sorted(judged, key=lambda each: -each["estimate"]["value"])[:_SHOWN]
+        first = best[0]["estimate"]
+        console.print_table(
+            f"{title}; {first['metric']}@{first['k']} by {first['estimator']}, "
+            f"{first['protocol']}, {first['n']:,} validation rows",
+            {
+                "trial": [f"{each['number']}: {_settings(each['settings'])}" for each in best],
+                "value": [f"{each['estimate']['value']:.4f}" for each in best],
+                "low": [_number(each["estimate"]["low"]) for each in best],
+                "high": [_number(each["estimate"]["high"]) for each in best],
+                "epochs": [str(each["epochs"]) for each in best],
+            },
+        )
+    console.print_pairs({"written to": str(out)})
+    runs = [shlex.quote(str(out / found["run"])) for found in result["methods"] if found["run"]]
+    if runs:
+        command = "compare" if len(runs) > 1 else "evaluate"
+        console.out.print(f"now on test rows: counterplay {command} {' '.join(runs)}", markup=False)
+
+
+def _settings(settings: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{key.removeprefix('training.')} {value:.3g}"
+        if isinstance(value, float)
+        else f"{key.removeprefix('training.')} {value}"
+        for key, value in settings.items()
+    )
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4f}"

@@ -1,0 +1,127 @@
+"""Exposure diagnostics of an evaluation: what its weights, its lists and its metrics hang on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterplay.evaluation.diagnostics import (
+    calibration,
+    deciles_of_items,
+    means_by_decile,
+    popularity_deciles,
+    popularity_of_lists,
+    spread_of_propensities,
+)
+from counterplay.evaluation.metrics import mean_popularity
+from counterplay.evaluation.recommendations import top_k
+from counterplay.experiments.propensities import SHARED
+from counterplay.simulation.logs import oracle_propensities
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from counterplay.experiments.propensities import Contestant
+    from counterplay.experiments.stage import Stage
+
+Weights = list[tuple[dict[str, Any], "NDArray[np.float64]"]]  # estimator and candidate, and theirs
+
+_MOST_USERS = 10_000  # whose lists are looked at
+_N_RESAMPLES = 200  # an interval for the eye
+
+
+def diagnostics(stage: Stage, contestants: Sequence[Contestant], *, k: int = 10) -> dict[str, Any]:
+    """Return the diagnostics of an evaluation as plain values.
+
+    - propensities: how those of each estimator are spread; candidate is None where all share them.
+    - popularity: what the deciles of items hold, and which of them the lists of `k` draw on, for
+      users with rows here, or 10,000 of them; a candidate that can recommend nothing is left out,
+      and all are where ratings are predicted.
+    - by_decile: the plain mean of each metric, by the decile of the row's item.
+    - calibration: propensities against the true ones, in a world; else empty.
+    """
+    train = stage.train
+    events = np.bincount(train.item, minlength=train.n_items)
+    deciles = popularity_deciles(events)
+    weights = _weights(stage, contestants)
+    return {
+        "propensities": [
+            {**whose, **spread_of_propensities(each, floor=stage.config.floor)}
+            for whose, each in weights
+        ],
+        "popularity": {
+            "deciles": deciles_of_items(deciles, events),
+            "recommended": _recommended(stage, contestants, deciles, events, k),
+            "logged_mean_popularity": mean_popularity(train.item, events),
+        },
+        "by_decile": _by_decile(stage, contestants, deciles),
+        "calibration": _calibration(stage, weights),
+    }
+
+
+def _weights(stage: Stage, contestants: Sequence[Contestant]) -> Weights:
+    """Return the weights of every estimator that has any, once where all candidates share them."""
+    return [
+        (
+            {"estimator": estimator, "candidate": None if estimator in SHARED else each.name},
+            stage.weights(estimator, each, contestants),
+        )
+        for estimator in stage.config.estimators
+        if estimator != "standard"  # its propensities are 1
+        for each in (contestants[:1] if estimator in SHARED else contestants)
+    ]
+
+
+def _recommended(
+    stage: Stage,
+    contestants: Sequence[Contestant],
+    deciles: NDArray[np.int64],
+    events: NDArray[np.int64],
+    k: int,
+) -> list[dict[str, Any]]:
+    if stage.explicit:
+        return []
+    users = np.unique(stage.targets.user)
+    if len(users) > _MOST_USERS:
+        rng = stage.streams.numpy("diagnostics", "users")
+        users = np.sort(rng.choice(users, _MOST_USERS, replace=False))
+    found = []
+    for each in contestants:
+        lists, _ = top_k(each.scores, users, stage.seen, k, memory=stage.config.memory)
+        popularity = popularity_of_lists(lists, deciles, events)
+        if popularity is not None:
+            found.append({"candidate": each.name, "k": k, "n_users": len(users), **popularity})
+    return found
+
+
+def _by_decile(
+    stage: Stage, contestants: Sequence[Contestant], deciles: NDArray[np.int64]
+) -> list[dict[str, Any]]:
+    targets = stage.targets
+    return [
+        {"candidate": contestant.name, **each}
+        for contestant in contestants
+        for each in means_by_decile(
+            stage.values(contestant),
+            deciles[targets.item],
+            targets.user,
+            stage.streams.numpy("diagnostics", "deciles"),  # the same resamples for all candidates
+            level=stage.config.level,
+            n_resamples=_N_RESAMPLES,
+        )
+    ]
+
+
+def _calibration(stage: Stage, weights: Weights) -> list[dict[str, Any]]:
+    """Compare propensities as they were used, clipped if so, with the world's own."""
+    if stage.world is None:
+        return []
+    true = oracle_propensities(stage.world, stage.targets)
+    return [
+        {**whose, **calibration(1 / each, true)}
+        for whose, each in weights
+        if whose["estimator"] != "oracle"
+    ]

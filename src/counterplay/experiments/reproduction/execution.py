@@ -1,0 +1,136 @@
+"""What one job does: train and evaluate, or put estimators on trial. Numbers stay, weights go."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from counterplay.data.store import load_split
+from counterplay.errors import CounterplayWarning
+from counterplay.experiments.config import ModelSettings, RunConfig
+from counterplay.experiments.evaluation import evaluate_run, staged
+from counterplay.experiments.old_system import old_system
+from counterplay.experiments.reproduction.datasets import RATES, is_world
+from counterplay.experiments.reproduction.jobs import RandomisedJob, TrainJob, WorldJob
+from counterplay.experiments.reproduction.offline import judged, tried
+from counterplay.experiments.run import train_run, versions
+from counterplay.experiments.stage import Evaluation
+from counterplay.simulation.store import load_world
+from counterplay.simulation.values import true_values
+
+if TYPE_CHECKING:
+    import torch
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.experiments.grid import Job, Result
+    from counterplay.experiments.reproduction.datasets import Place
+    from counterplay.experiments.stage import RowMetric
+    from counterplay.models.scorer import Scorer
+
+_METRICS: tuple[RowMetric, ...] = ("hit", "ndcg")
+_K = (5, 10)
+_KEPT = ("metric", "k", "estimator", "protocol", "value", "low", "high", "n", "ess")
+_RECORDED = (
+    *("configuration", "versions", "dataset", "parameters", "validation"),
+    *("best_epoch", "stopped", "notes"),
+)
+
+
+class TruePropensities(ModelSettings):
+    """The exposure of a world as the propensity model of PS: given, so there is nothing to learn.
+
+    In the record of a run it stands as its name, pop, the model without parameters.
+    """
+
+    world: Any = Field(exclude=True)
+
+    def build(self, log: Interactions, generator: torch.Generator) -> Scorer:  # noqa: ARG002
+        """Return the world's exposure."""
+        model = old_system(self.world).model
+        assert model is not None
+        return model
+
+
+def execute(job: Job, place: Place) -> Result:
+    """Run a job, and return its result as plain values."""
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CounterplayWarning)  # results keep what matters of them
+        if isinstance(job, TrainJob):
+            result = _trained(job, place)
+        elif isinstance(job, WorldJob):
+            result = tried(job, place) | {"versions": versions()}
+        elif isinstance(job, RandomisedJob):
+            result = judged(job, place) | {"versions": versions()}
+        else:
+            raise NotImplementedError(type(job).__name__)
+    return result | {"seconds": round(time.perf_counter() - started, 2)}
+
+
+def _trained(job: TrainJob, place: Place) -> Result:
+    """Train, going on from a checkpoint where there is one, and evaluate."""
+    run, data = place.out / "work" / job.key, place.log(job.data)
+    try:
+        record = train_run(data, run, _config(job, place), resume=True)
+        metrics = _evaluated(job, place)
+    except Exception:
+        shutil.rmtree(run, ignore_errors=True)  # to begin anew; an interruption leaves it
+        raise
+    result = {name: record[name] for name in _RECORDED} | {
+        "n_epochs": len(record["epochs"]),
+        "best": record["epochs"][record["best_epoch"]],
+        "metrics": metrics,
+    }
+    if job.history:
+        result["epochs"] = record["epochs"]
+    shutil.rmtree(run, ignore_errors=True)
+    return result
+
+
+def _config(job: TrainJob, place: Place) -> RunConfig:
+    config = job.method.run_config(
+        job.settings,
+        load_split(place.log(job.data)).train,
+        seed=job.seed,
+        epochs=job.epochs,
+        patience=job.patience,
+    )
+    if job.method.exposure != "oracle":
+        return config
+    truth = TruePropensities(name="pop", world=load_world(place.prepared(job.data)))
+    return config.model_copy(update={"exposure": truth})
+
+
+def _evaluated(job: TrainJob, place: Place) -> list[dict[str, Any]]:
+    """Return the estimates among sampled and among all unseen items, and in a world the truth."""
+    run, data = place.out / "work" / job.key, place.log(job.data)
+    world = place.prepared(job.data) if is_world(job.data) else None
+    found = []
+    for protocol in ("sampled", "full"):
+        config = Evaluation(
+            protocol=protocol,
+            metrics=_METRICS,
+            k=_K,
+            estimators=("standard",) if world is None else ("standard", "oracle"),
+        )
+        result = evaluate_run(run, data, config, world=world)
+        found += [{name: each[name] for name in _KEPT} for each in result["estimates"]]
+    if world is not None:
+        stage, (contestant,) = staged([run], data, Evaluation(), world=world)
+        assert stage.world is not None
+        last = float(len(RATES) - 1)
+        values = true_values(
+            stage.world, contestant.scores, stage.seen, metrics=_METRICS, k=_K, time=last
+        )
+        about = {"estimator": "truth", "protocol": "full", "low": None, "high": None, "ess": None}
+        n = stage.world.n_users
+        found += [
+            {"metric": metric, "k": k, **about, "value": value, "n": n}
+            for (metric, k), value in values.items()
+            if metric in _METRICS
+        ]
+    return found

@@ -1,0 +1,1 @@
+"""Records of runs and studies as one self-contained HTML page."""

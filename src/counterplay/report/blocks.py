@@ -1,0 +1,188 @@
+"""What a page is made of; the template knows how each kind of block is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence, Set
+
+_BRIEF, _SENTENCE = 16, 40  # characters of a cell: up to one it is never folded, from one on wide
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """Paragraphs."""
+
+    kind: ClassVar[str] = "prose"
+    paragraphs: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Names with a value each."""
+
+    kind: ClassVar[str] = "pairs"
+    rows: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list of texts."""
+
+    kind: ClassVar[str] = "items"
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Nested plain values, such as a configuration."""
+
+    kind: ClassVar[str] = "tree"
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Lines to copy."""
+
+    kind: ClassVar[str] = "code"
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A column a name, all cells as text; `words` are the columns that are not numbers."""
+
+    kind: ClassVar[str] = "table"
+    title: str
+    columns: dict[str, list[str]]
+    words: Set[str]
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the cells row by row."""
+        return list(zip(*self.columns.values(), strict=True))
+
+    @property
+    def heads(self) -> list[str]:
+        """Return how each column's name is set: one without a place to break may break anywhere."""
+        return [
+            " ".join(
+                (["word"] if name in self.words else [])
+                + (["folds"] if max(map(len, name.split()), default=0) > _BRIEF else [])
+            )
+            for name in self.columns
+        ]
+
+    @property
+    def classes(self) -> list[str]:
+        """Return how each column is set: numbers and brief words never fold, sentences get room."""
+        lengths = [max(map(len, cells), default=0) for cells in self.columns.values()]
+        return [
+            "" if name not in self.words else "brief" if n <= _BRIEF else "word" if n <= _SENTENCE
+            else "sentence"
+            for name, n in zip(self.columns, lengths, strict=True)
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A value of a matrix, with what is said of it below."""
+
+    value: str
+    notes: Sequence[str] = ()
+    best: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Candidates in rows, estimators in columns; each column may have a note below its name."""
+
+    kind: ClassVar[str] = "matrix"
+    title: str
+    corner: str
+    columns: dict[str, str]
+    rows: dict[str, list[Cell]]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A line of a legend; its place decides its colour, dash and symbol."""
+
+    name: str
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One drawing of a chart; `figure` is plotly's, with colours by name."""
+
+    title: str
+    figure: dict[str, Any]
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Drawings that share a legend, a sentence on how to read them, and a table of what they show.
+
+    Attributes:
+        name: Its id on the page.
+        title: What it shows.
+        reading: How to read it.
+        panels: Its drawings.
+        series: Its legend; empty where none is needed.
+        tables: The same numbers as text.
+    """
+
+    kind: ClassVar[str] = "chart"
+    name: str
+    title: str
+    reading: str
+    panels: Sequence[Panel]
+    tables: Sequence[Table]
+    series: Sequence[Series] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Blocks that are shown when asked for."""
+
+    kind: ClassVar[str] = "fold"
+    summary: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Blocks under a heading of their own."""
+
+    kind: ClassVar[str] = "part"
+    title: str
+    blocks: Sequence[Block]
+
+
+Block = Prose | Pairs | Items | Tree | Code | Table | Matrix | Chart | Fold | Part
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A chapter of the page."""
+
+    name: str
+    title: str
+    reading: str
+    blocks: Sequence[Block] = field(default_factory=tuple)
+
+
+def charts_of(blocks: Sequence[Block]) -> list[Chart]:
+    """Return all charts, also those in folds and parts."""
+    found: list[Chart] = []
+    for block in blocks:
+        if isinstance(block, Chart):
+            found.append(block)
+        elif isinstance(block, Fold | Part):
+            found += charts_of(block.blocks)
+    return found

@@ -1,0 +1,110 @@
+"""One self-contained HTML page from a record: no request, no clock, the same bytes again."""
+
+from __future__ import annotations
+
+import secrets
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, TemplateError
+from markupsafe import Markup
+
+from counterplay.errors import DataError
+from counterplay.report import figures
+from counterplay.report.assets import embedded, plotly, source_hash
+from counterplay.report.background import data_section, origin_section
+from counterplay.report.blocks import charts_of
+from counterplay.report.estimates import differences_section, estimates_section
+from counterplay.report.exposure import exposure_section
+from counterplay.report.online import online_section
+from counterplay.report.sensitivity import sensitivity_section
+from counterplay.report.summary import TRUTH, summary
+from counterplay.report.training import training_section
+from counterplay.report.words import plain
+
+SECTIONS = (
+    estimates_section,
+    differences_section,
+    sensitivity_section,
+    online_section,
+    training_section,
+    exposure_section,
+    data_section,
+    origin_section,
+)
+_MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)  # of a record
+
+
+def render(record: dict[str, Any]) -> str:
+    """Return the page of a record; what the record does not have is left out."""
+    try:
+        page = _page(record)
+    except (*_MISFITS, TemplateError) as error:
+        raise DataError(
+            "a report must be made of records as counterplay writes them; found one that is "
+            f"incomplete or of another form ({type(error).__name__}: {error}); write it again"
+        ) from error
+    return page.encode("utf-8", "replace").decode()  # half a character in a name is no reason
+
+
+def _page(record: dict[str, Any]) -> str:
+    sections = [found for make in SECTIONS if (found := make(record)) is not None]
+    drawn = {
+        f"{chart.name}-{place}": panel.figure
+        for section in sections
+        for chart in charts_of(section.blocks)
+        for place, panel in enumerate(chart.panels)
+    }
+    script, (packed, packed_hash) = _file("charts.js"), plotly()
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            name=str(record.get("name") or "report"),
+            world=record.get("kind") == "world",
+            top=summary(record),
+            truth=TRUTH,
+            sections=sections,
+            figures=Markup(embedded(drawn)),
+            has_charts=bool(drawn),
+            style=Markup(_file("style.css")),
+            script=Markup(script),
+            plotly=Markup(packed),
+            allowed=[source_hash(script.encode()), packed_hash],
+            version=(record.get("versions") or {}).get("counterplay"),
+        )
+    )
+
+
+def write_report(record: dict[str, Any], path: str | Path) -> None:
+    """Write the page of a record, all of it or nothing."""
+    page, target = render(record), Path(path)
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        beside.write_text(page, encoding="utf-8", newline="\n")
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _file(name: str) -> str:
+    """Return one of our own files: besides these and what is escaped nothing becomes Markup."""
+    return (files("counterplay.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("counterplay.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["plain"] = plain
+    environment.globals["colour"] = lambda place: figures.colour(place).removeprefix("@")
+    environment.globals["dash"] = figures.dash
+    environment.globals["symbol"] = figures.symbol
+    return environment

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from counterplay.cli import console
+
+
+def terminal(width: int = 80) -> tuple[Console, io.StringIO]:
+    file = io.StringIO()
+    return Console(file=file, force_terminal=True, width=width, color_system=None), file
+
+
+def test_nothing_moves_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with console.progress("reading", unit="rows") as bar, console.working("on it"):
+        bar(5, 10)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("unit", ["rows", "bytes", "epochs"])
+def test_progress_on_a_terminal(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    err, file = terminal(120)
+    monkeypatch.setattr(console, "err", err)
+    with console.progress("reading [bold]my[/bold] log", unit=unit) as bar:
+        bar(3, 12)
+        bar(12, 12)
+    shown = file.getvalue()
+    assert "reading [bold]my[/bold] log" in shown  # names of files are not markup
+    assert ("12/12 bytes" if unit == "bytes" else f"12/12 {unit}") in shown
+
+
+def test_work_of_unknown_length_shows_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    err, file = terminal()
+    monkeypatch.setattr(console, "err", err)
+    with console.working("checking"):
+        pass
+    assert "checking 0:00:00" in file.getvalue()
+    assert "rows" not in file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("speed", "finished", "text"),
+    [(None, None, "rows"), (12345.6, None, "rows, 12,346/s"), (0.25, None, "rows, 4.0 s each"),
+     (2.0, 3.0, "rows, 3/s"), (0.0, None, "rows")],
+)  # fmt: skip
+def test_rates(speed: float | None, finished: float | None, text: str) -> None:
+    task: Any = SimpleNamespace(speed=speed, finished_speed=finished)
+    assert console._Rate("rows").render(task).plain == text
+
+
+def test_an_interruption_of_what_can_go_on() -> None:
+    with pytest.raises(console.Interrupted, match="again"), console.resumable("again"):
+        raise KeyboardInterrupt
+    with pytest.raises(ValueError, match="other"), console.resumable("again"):
+        raise ValueError("other")
+
+
+def test_pairs_are_whole_lines_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console.out, "_width", 80)
+    value = "word " * 60 + "[red] :smile:"
+    console.print_pairs({"name": value, "other": "x"})
+    assert capsys.readouterr().out == f"name   {value}\nother  x\n"
+
+
+def test_pairs_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    out, file = terminal(40)
+    monkeypatch.setattr(console, "out", out)
+    path = "/" + "x" * 100
+    console.print_pairs({"written to": path, "popularity": "Gini 0.5"})
+    lines = file.getvalue().splitlines()
+    assert max(map(len, lines)) <= 40
+    assert "popularity  Gini 0.5" in [line.rstrip() for line in lines]
+    assert "".join(line.removeprefix("written to").strip() for line in lines[:-1]) == path
+
+
+def test_a_table_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    out, file = terminal(80)
+    monkeypatch.setattr(console, "out", out)
+    names = ["a-run-with-a-very-long-name-indeed-that-somebody-gave", "b"]
+    numbers = {f"column {n}": ["0.1234", "0.5678"] for n in range(6)}
+    console.print_table("title", {"candidate": names} | numbers)
+    lines = file.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum("0.1234" in line for line in lines) == 1
+    assert "…" not in file.getvalue()

@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from counterplay.experiments import study, study_config
+from counterplay.experiments.study_config import StudyConfig
+from counterplay.experiments.worlds import write_world
+from counterplay.simulation import synthetic
+from counterplay.simulation.synthetic import Synthetic
+
+from .conftest import Outcome, Run
+
+SETTINGS = """
+dim = 4
+[training]
+epochs = 2
+batch_size = 128
+[evaluation]
+n_resamples = 30
+gamma = [1, 2]
+[evaluation.opponent]
+epochs = 2
+"""
+N = 240
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in, with settings that make haste."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fast.toml").write_text(SETTINGS)
+    return tmp_path
+
+
+def log_of(n_users: int = 16, n_items: int = 40, n: int = N) -> pl.DataFrame:
+    rng = np.random.default_rng(0)
+    return pl.DataFrame(
+        {
+            "user": rng.integers(0, n_users, n),
+            "item": rng.integers(0, n_items, n),
+            "time": np.arange(n) + 1_500_000_000,
+        }
+    )
+
+
+def text_of(form: str, column: str = "item") -> pl.DataFrame:
+    """Return the log with ids of another form."""
+    return log_of().with_columns(pl.format(form, pl.col(column)).alias(column))
+
+
+FAST = ("--config", "fast.toml", "--candidates", "erm", "acl")
+
+
+def ends_well(outcome: Outcome, folder: Path = Path("study")) -> dict[str, Any]:
+    """See that a command ended in a report, and return what the study says."""
+    assert outcome.code == 0, outcome.err
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.rstrip().endswith("</html>")
+    found = json.loads((folder / "study.json").read_text())
+    assert found["verdict"]["headline"] in outcome.out
+    assert str(folder / "report.html") in outcome.out
+    return dict(found)
+
+
+def one_sentence(outcome: Outcome) -> bool:
+    """Whether a command ended as a bad input must."""
+    lines = outcome.err.splitlines()
+    said = len(lines) == 1 and lines[0].startswith("counterplay: ") and lines[0].count("; ") >= 2
+    return outcome.code == 2 and said and outcome.out == ""
+
+
+@pytest.mark.parametrize("command", ["run", "demo"])
+def test_help_has_an_example(command: str, run: Run) -> None:
+    outcome = run(command, "--help")
+    assert outcome.code == 0
+    assert f"Example: counterplay {command}" in outcome.out
+    assert "--json" in outcome.out
+
+
+def test_odd_columns_are_named_by_options(place: Path, run: Run) -> None:
+    """What failed leaves nothing, so that the better command may name the same folder."""
+    log_of().rename({"user": "who", "item": "what"}).write_csv("log.csv")
+    outcome = run("run", "log.csv", *FAST, "--out", "study")
+    assert one_sentence(outcome)
+    assert "--user" in outcome.err
+    assert "'who', 'what', 'time'" in outcome.err
+    assert {each.name for each in place.iterdir()} == {"log.csv", "fast.toml"}
+    columns = ("--user", "who", "--item", "what")
+    found = ends_well(run("run", "log.csv", *columns, *FAST, "--out", "study"))
+    assert found["candidates"] == ["erm", "acl"]
+    assert found["split"]["kind"] == "leave-last-two"
+
+
+FRAMES = {
+    "three users": log_of(3, 40, 60),
+    "no time": log_of().drop("time"),
+    "ratings": log_of().with_columns(rating=pl.Series(np.arange(N) % 5 + 1)).drop("time"),
+    "one row a user": pl.DataFrame({"user": range(60), "item": [i % 7 for i in range(60)]}),
+    "repeated pairs": pl.DataFrame(
+        {"user": [1] * 30 + [2] * 30, "item": [5] * 30 + [6] * 30, "time": range(60)}
+    ),
+    "two items": pl.DataFrame(
+        {"user": [i // 3 for i in range(60)], "item": [i // 3 % 2 for i in range(60)],
+         "time": range(60)}
+    ),
+    "markup": text_of("<script>alert({})</script>"),
+    "long ids": text_of("x" * 3000 + "{}"),
+    "all alphabets": text_of("жé😀\u202e{}", "user"),
+    "propensities": log_of().with_columns(propensity=pl.Series(np.linspace(0.1, 1, N))),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("name", FRAMES)
+def test_every_log_ends_in_a_report(name: str, run: Run) -> None:
+    FRAMES[name].write_parquet("log.parquet")
+    found = ends_well(run("run", "log.parquet", *FAST, "--out", "study"))
+    logged = name == "propensities"
+    assert found["verdict"]["estimator"] == ("logged" if logged else "robust-shared")
+
+
+class Tags(HTMLParser):
+    """Counts the tags of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002
+        self.found.append(tag)
+
+
+@pytest.mark.usefixtures("place")
+def test_markup_in_names_stays_text(run: Run) -> None:
+    log_of().write_csv("<marquee>.csv")
+    ends_well(run("run", "<marquee>.csv", *FAST, "--out", "study"))
+    page = Path("study/report.html").read_text(encoding="utf-8")
+    tags = Tags()
+    tags.feed(page)
+    assert "marquee" not in tags.found
+    assert "&lt;marquee&gt;" in page
+
+
+@pytest.mark.usefixtures("place")
+def test_ratings_are_predicted_when_asked_for(run: Run) -> None:
+    FRAMES["ratings"].write_csv("log.csv")
+    outcome = run("run", "log.csv", *FAST, "--feedback", "ratings", "--out", "study")
+    found = ends_well(outcome)["verdict"]
+    assert (found["metric"], found["smaller_is_better"]) == ("mse", True)
+    assert "mse on" in outcome.out
+
+
+NOTHING: dict[str, object] = {}
+
+
+@pytest.mark.parametrize(
+    ("contents", "options", "expected"),
+    [
+        (log_of(1), (), "at least two users"),
+        (log_of(16, 1), (), "at least two items"),
+        (log_of(16, 2), (), "found users with all 2 items"),
+        (pl.DataFrame({"user": range(40), "item": [1, 2] * 20, "time": range(40)}), (), "random"),
+        (log_of(), ("--feedback", "ratings"), "feedback ratings needs ratings"),
+        (log_of(), ("--candidates", "foo"), "found candidates.2='foo'"),
+        (log_of(), ("--set", "trainin.epochs=3"), "did you mean 'training'"),
+        (log_of(), ("--set", "runs.mine.methd=erm"), "did you mean 'method'"),
+        (log_of(), ("--scores", "nothing.csv"), "found nothing at 'nothing.csv'"),
+        (log_of(), ("--scores", "log.csv"), "name the columns user, item and score"),
+        (log_of(), ("--set", 'evaluation.estimators=["robust"]'), "all candidates share"),
+        (b"", (), "must have contents"),
+        (b"user,item,time\n", (), "must have rows"),
+        (bytes(range(256)) * 9, (), "found binary data"),
+        (None, (), "found nothing at 'log.csv'"),
+        (NOTHING, (), "found the folder 'log.csv'"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_studied_is_one_sentence_and_leaves_nothing(
+    contents: object, options: tuple[str, ...], expected: str, place: Path, run: Run
+) -> None:
+    log = Path("log.csv")
+    if isinstance(contents, pl.DataFrame):
+        contents.write_csv(log)
+    elif isinstance(contents, bytes):
+        log.write_bytes(contents)
+    elif contents is NOTHING:
+        log.mkdir()
+    before = {each.name for each in place.iterdir()}
+    outcome = run("run", log, *FAST, *options, "--out", "study")
+    assert one_sentence(outcome), outcome.err
+    assert expected in outcome.err
+    assert {each.name for each in place.iterdir()} == before
+
+
+@pytest.mark.usefixtures("place")
+def test_scores_settings_and_runs_of_ones_own(run: Run) -> None:
+    frame = log_of()
+    frame.write_csv("log.csv")
+    pairs = frame.select("user").unique().join(frame.select("item").unique(), how="cross")
+    for name in ("ours.v2", "theirs"):
+        scores = pl.Series(np.random.default_rng(len(name)).normal(size=len(pairs)))
+        pairs.with_columns(score=scores).write_csv(f"{name}.csv")
+    mine = '[runs.mine]\nmethod = "erm"\n[runs.mine.candidate]\nname = "cf"\ndim = 3\n'
+    Path("fast.toml").write_text(f"{SETTINGS}{mine}[scores]\nothers = 'theirs.csv'\n")
+    outcome = run("run", "log.csv", *FAST, "--scores", "ours.v2.csv", "--scores", "theirs.csv",
+                  "--set", "evaluation.k=[5,20]", "--out", "study", "--json")  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    record = json.loads(outcome.out)
+    names = ("erm", "acl", "mine", "others", "ours.v2", "theirs")
+    found = record["evaluation"]["estimates"]
+    assert tuple(dict.fromkeys(each["candidate"] for each in found)) == names
+    assert {each["k"] for each in found} == {5, 20}
+    assert record["runs"][2]["configuration"]["candidate"]["name"] == "cf"
+    assert record["commands"][0].startswith("counterplay run log.csv --config fast.toml ")
+
+
+@pytest.mark.usefixtures("place")
+def test_models_with_histories_and_scores_beside_them(run: Run) -> None:
+    frame = log_of()
+    frame.write_csv("log.csv")
+    pairs = frame.select("user").unique().join(frame.select("item").unique(), how="cross")
+    pairs.with_columns(score=1.0 / (1 + pl.col("item"))).write_csv("theirs.csv")
+    outcome = run("run", "log.csv", *FAST, "--model", "attn", "--scores", "theirs.csv",
+                  "--out", "study")  # fmt: skip
+    ends_well(outcome)
+    assert "not against theirs" in outcome.err
+
+
+@pytest.mark.usefixtures("place")
+def test_interrupted_it_says_so_and_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    log_of().write_csv("log.csv")
+    whole = run("run", "log.csv", *FAST, "--out", "whole")
+    ends_well(whole, Path("whole"))
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(study, "staged", stop)
+        broken = run("run", "log.csv", *FAST, "--out", "study")
+    assert broken.code == 130
+    assert broken.err == "counterplay: interrupted; the same command goes on where it stopped\n"
+    assert not Path("study/study.json").exists()
+    again = run("run", "log.csv", *FAST, "--out", "study")
+    ends_well(again)
+    for name in ("study.json", "evaluation.json"):
+        assert Path("whole", name).read_bytes() == Path("study", name).read_bytes()
+    assert again.out == whole.out.replace("whole", "study")
+    assert again.err == whole.err
+    other = run("run", "log.csv", *FAST, "--seed", 1, "--out", "study")
+    assert one_sentence(other)
+    assert "another configuration in 'study'" in other.err
+
+
+def test_a_folder_with_something_else_is_left_alone(place: Path, run: Run) -> None:
+    log_of().write_csv("log.csv")
+    (place / "log-study").mkdir()
+    (place / "log-study" / "precious").write_text("keep")
+    outcome = run("run", "log.csv", *FAST)  # the folder's name is made of the log's
+    assert one_sentence(outcome)
+    assert "must be a new or empty folder" in outcome.err
+    assert [each.name for each in (place / "log-study").iterdir()] == ["precious"]
+
+
+@pytest.mark.usefixtures("place")
+def test_a_dataset_directory_and_a_world(run: Run) -> None:
+    made = Synthetic(n_users=60, n_items=30, n_shown=8, sharpness=3, seed=0).world()
+    write_world(made, "world", rates=(1.0, 0.3, 0.5))
+    outcome = run("run", "world", *FAST, "--out", "study")
+    found = ends_well(outcome)
+    assert found["kind"] == "world"
+    assert "In truth" in outcome.out
+    assert "truth" in outcome.out.splitlines()[2].split()
+    found = ends_well(run("run", "world/log", *FAST, "--out", "other"), Path("other"))
+    assert (found["kind"], found["verdict"]["truth"]) == ("log", None)
+    refused = run("run", "world", *FAST, "--user", "uid", "--out", "third")
+    assert one_sentence(refused)
+    assert "prepared already" in refused.err
+
+
+@pytest.mark.usefixtures("place")
+def test_the_demo_is_a_study_of_a_world(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = Synthetic(n_users=60, n_items=60, n_shown=8, sharpness=3, seed=5)
+    hasty = tomllib.loads(SETTINGS)
+    monkeypatch.setattr(synthetic, "Synthetic", lambda **_: small)
+    monkeypatch.setattr(
+        study_config, "StudyConfig", lambda seed: StudyConfig.model_validate(hasty | {"seed": seed})
+    )
+    outcome = run("demo", "--out", "demo", "--seed", 5)
+    assert outcome.code == 0, outcome.err
+    assert {each.name for each in Path("demo").iterdir()} == {"world-5", "study-5", "report.html"}
+    assert "In truth" in outcome.out
+    assert run("demo", "--out", "demo", "--seed", 5) == outcome  # nothing is left to do
+
+
+def test_the_command_is_there_without_torch_or_polars() -> None:
+    code = "import sys, counterplay.cli.run; print({'torch', 'polars'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+import counterplay as cp
+from counterplay.data.splits import PARTS, VALIDATION
+from counterplay.experiments.config import ValidationSettings
+from counterplay.experiments.defaults import least_unseen, training_for, validation_for
+from counterplay.learning.config import Training
+
+
+def log_of(n_rows: int, n_users: int = 50, n_items: int = 400, seed: int = 0) -> cp.Interactions:
+    rng = np.random.default_rng(seed)
+    return cp.read(
+        {"user": rng.integers(0, n_users, n_rows), "item": rng.integers(0, n_items, n_rows)}
+    )
+
+
+def split_of(log: cp.Interactions, seed: int) -> cp.Split:
+    part = np.random.default_rng(seed).integers(0, len(PARTS), len(log)).astype(np.int8)
+    return cp.Split(log, part, "any")
+
+
+def test_an_epoch_has_steps_to_learn_from_and_batches_have_an_end() -> None:
+    short, middle, long = (training_for(log_of(n), seed=3) for n in (200, 50_000, 400_000))
+    assert [each["batch_size"] for each in (short, middle, long)] == [256, 50_000 // 32, 8192]
+    assert short["l2"] > middle["l2"] > long["l2"] > 0
+    assert Training(**short).seed == 3
+    assert training_for(log_of(200), seed=0, epochs=2, patience=1)["epochs"] == 2
+
+
+@given(st.integers(0, 1000), st.integers(2, 8), st.integers(2, 12), st.integers(0, 2))
+def test_the_least_unseen_is_that_of_a_loop(
+    seed: int, n_users: int, n_items: int, part: int
+) -> None:
+    split = split_of(log_of(40, n_users, n_items, seed), seed)
+    log = split.interactions
+    unseen = [log.n_items]
+    for user in np.unique(log.user[split.part == part]):
+        known = set(log.item[(log.user == user) & (split.part <= part)].tolist())
+        unseen.append(log.n_items - len(known))
+    assert least_unseen(split, part) == min(unseen)
+
+
+def test_validation_asks_for_no_more_items_than_there_are() -> None:
+    large, small, tiny = (split_of(log_of(200, 50, n_items), 0) for n_items in (400, 40, 5))
+    assert validation_for(large) == {"n_negatives": 100, "k": 10}
+    for split in (small, tiny):
+        found = ValidationSettings(**validation_for(split))
+        assert found.n_negatives == max(1, least_unseen(split, VALIDATION)) < 100
+        assert found.k == max(1, found.n_negatives // 10)
+    nobody = cp.Split(large.interactions, np.zeros(200, dtype=np.int8), "none held out")
+    assert validation_for(nobody) == {"n_negatives": 100, "k": 10}

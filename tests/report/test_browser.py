@@ -1,0 +1,328 @@
+"""The page in a real browser: what a reader sees, does, and is spared."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from counterplay.report.page import write_report
+from counterplay.report.words import interval, metric, number
+
+from .conftest import Record, make_record
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+HOSTILE = (
+    "<b>bold</b>",
+    "<img src=x onerror=alert(1)>",
+    '<a href="javascript:alert(1)">a</a>',
+    "</script><script>alert(1)</script>",
+)
+DRAWN = ".drawing.js-plotly-plot"
+BLUE = "rgb(0, 114, 178)"  # of the first series, in the light
+
+
+@dataclass
+class Opened:
+    """A page, and everything that it should not have done."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def draw_all(self) -> int:
+        """Scroll to every chart and wait for it."""
+        drawings = self.page.locator(".drawing:visible")
+        n = drawings.count()
+        for place in range(n):
+            drawings.nth(place).scroll_into_view_if_needed()
+            self.page.locator(
+                f"#{drawings.nth(place).get_attribute('id')}.js-plotly-plot"
+            ).wait_for()
+        return n
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    driver = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with driver.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Give the file of a report, written once for all tests."""
+    folder = tmp_path_factory.mktemp("reports")
+
+    def written(name: str, *arguments: Any) -> Path:
+        file = folder / f"{name}.html"
+        if not file.exists():
+            write_report(make_record(*arguments), file)
+        return file
+
+    return written
+
+
+@contextmanager
+def opened(browser: Browser, file: Path, *, width: int = 1280, **options: Any) -> Iterator[Opened]:
+    context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+    found = Opened(context.new_page())
+
+    def heard(message: Any) -> None:
+        if message.type in ("error", "warning"):
+            found.complaints.append(message.text)
+
+    def asked(dialog: Any) -> None:
+        found.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    found.page.on("console", heard)
+    found.page.on("pageerror", lambda error: found.complaints.append(str(error)))
+    found.page.on("dialog", asked)
+    found.page.on("request", lambda request: found.requests.append(request.url))
+    try:
+        found.page.goto(file.as_uri())
+        yield found
+    finally:
+        context.close()
+    assert found.complaints == []
+    assert found.requests == [file.as_uri()]
+
+
+@pytest.fixture(scope="module")
+def read(browser: Browser, report: Callable[..., Path]) -> Iterator[Opened]:
+    """The whole report with all charts drawn, for tests that leave it as it was."""
+    with opened(browser, report("whole")) as found:
+        found.draw_all()
+        yield found
+
+
+def colours(page: Page, drawing: str) -> set[str]:
+    """Return the colours of a drawing's marks."""
+    marks = page.locator(f"{drawing} .points path").all()
+    return {str(mark.evaluate("mark => getComputedStyle(mark).fill")) for mark in marks}
+
+
+def test_everything_is_drawn_and_seen(read: Opened, tmp_path: Path) -> None:
+    page = read.page
+    for drawing in page.locator(".drawing").all():
+        box = drawing.locator(".main-svg").first.bounding_box()
+        assert box is not None
+        assert box["width"] > 200
+        assert abs(box["height"] - int(drawing.get_attribute("data-height") or 0)) < 2
+        assert drawing.locator(".trace").count() > 0
+    cut = page.evaluate(
+        """() => [...document.querySelectorAll(".xtitle, .ytitle, .xtick, .ytick")].filter(text => {
+            const own = text.getBoundingClientRect();
+            const frame = text.closest(".drawing").getBoundingClientRect();
+            return own.left < frame.left - 2 || own.right > frame.right + 12
+                || own.bottom > frame.bottom + 2 || own.top < frame.top - 8;
+        }).map(text => text.textContent)"""
+    )
+    assert cut == []
+    picture = tmp_path / "report.png"
+    page.screenshot(path=picture, full_page=True)
+    assert picture.stat().st_size > 100_000
+
+
+def test_the_tables_say_what_the_record_says(read: Opened, record: Record) -> None:
+    tables: dict[str, list[list[str]]] = read.page.evaluate(
+        """() => Object.fromEntries([...document.querySelectorAll("table")].map(table => [
+            table.caption.textContent,
+            [...table.rows].map(row => [...row.cells].map(cell => cell.textContent)),
+        ]))"""
+    )
+    for name, k in (("hit", 10), ("ndcg", 10), ("mrr", 10)):
+        head, *rows = tables[metric(name, k)]
+        found = {
+            (row[0], re.sub(r"\d.*", "", column)): cell
+            for row in rows
+            for column, cell in zip(head[1:], row[1:], strict=True)
+        }
+        wanted = [
+            each
+            for each in record["evaluation"]["estimates"]
+            if (each["metric"], each["k"]) == (name, k)
+        ]
+        assert len(wanted) == 16
+        for each in wanted:
+            cell = found[each["candidate"], each["estimator"]].replace(" (best)", "")
+            assert cell == number(each["value"]) + interval(each["low"], each["high"])
+    for name, value in record["verdict"]["truth"]["values"].items():
+        rows = tables["Hit@10"]
+        cell = next(row[-1] for row in rows if row[0] == name)
+        assert cell.replace(" (best)", "") == number(value)
+    rows = tables["Paired differences in Hit@10"][1:]
+    differences = {(row[0], row[1]): row[2:6] for row in rows}
+    for each in record["evaluation"]["comparisons"]:
+        if each["metric"] == "hit" and "acl" in (each["first"], each["second"]):
+            pair = f"{each['first']} − {each['second']}", each["estimator"]
+            assert differences[pair][:3] == [
+                number(each["value"], "+"),
+                interval(each["low"], each["high"], "+"),
+                number(each["p"]),
+            ]
+
+
+def test_drawn_values_are_the_records(read: Opened, record: Record) -> None:
+    drawn = read.page.locator("#forest-2").evaluate(
+        "drawing => drawing.data.flatMap(({x, y}) => x.map((value, i) => [y[i], value]))"
+    )
+    wanted = [
+        each["value"]
+        for each in record["evaluation"]["estimates"]
+        if (each["metric"], each["estimator"]) == ("hit", "robust-shared")
+    ]
+    assert [value for _, value in sorted(drawn)] == wanted
+
+
+def test_a_series_is_switched_off_and_on(read: Opened) -> None:
+    page = read.page
+    chart = page.locator("[data-chart=bands]")
+    button = chart.get_by_role("button", name="erm", exact=True)
+
+    def visible() -> list[list[bool]]:
+        found: list[list[bool]] = chart.evaluate(
+            "chart => [...chart.querySelectorAll('.drawing')].map("
+            "  drawing => drawing.data.filter(t => t.visible !== false).map(t => t.meta === 1))"
+        )
+        return found
+
+    assert all(any(panel) for panel in visible())
+    marks = chart.locator(".points path").count()
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    assert not any(any(panel) for panel in visible())
+    assert chart.locator(".points path").count() < marks
+    button.focus()
+    page.keyboard.press("Enter")
+    assert button.get_attribute("aria-pressed") == "true"
+    assert all(any(panel) for panel in visible())
+    assert chart.locator(".points path").count() == marks
+
+
+def test_a_chart_is_reached_and_read_by_keyboard(read: Opened) -> None:
+    page = read.page
+    page.locator(".skip").focus()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("() => document.activeElement.classList.contains('drawing')"):
+            break
+    focused = page.locator(".drawing:focus")
+    assert focused.get_attribute("id") == "forest-0"
+    assert "table below" in (focused.get_attribute("aria-label") or "")
+    page.keyboard.press("ArrowRight")
+    page.locator("#forest-0 .hovertext", has_text="erm0.29800.2771 to 0.3192").wait_for()
+    assert page.locator("#spoken").inner_text() == "erm, 0.2980, 0.2771 to 0.3192"
+    page.keyboard.press("ArrowLeft")
+    assert page.locator("#spoken").inner_text().startswith("pop, 0.3120")
+    page.keyboard.press("Tab")
+    assert page.locator(".drawing:focus").get_attribute("id") == "forest-1"
+
+
+def test_light_and_dark(read: Opened) -> None:
+    page = read.page
+    paper = "() => getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(paper), colours(page, "#popularity-0")
+    page.emulate_media(color_scheme="dark")
+    dark = page.evaluate(paper), colours(page, "#popularity-0")
+    page.emulate_media(color_scheme="light")
+    assert light[0] != dark[0]
+    assert BLUE in light[1]
+    assert not light[1] & dark[1]
+    assert colours(page, "#popularity-0") == light[1]
+
+
+def test_charts_wait_until_they_come_near_or_go_on_paper(
+    browser: Browser, report: Callable[..., Path]
+) -> None:
+    with opened(browser, report("whole"), color_scheme="dark") as found:
+        page = found.page
+        page.locator("html.ready").wait_for()
+        assert page.locator(DRAWN).count() == 0
+        page.locator("#popularity-0").scroll_into_view_if_needed()
+        page.locator("#popularity-0.js-plotly-plot").wait_for()
+        assert 0 < page.locator(DRAWN).count() < page.locator(".drawing").count()
+        closed = page.locator("details:not([open])").count()
+        page.emulate_media(media="print")
+        page.locator("html.printing").wait_for()
+        assert page.locator(DRAWN).count() == page.locator(".drawing").count()
+        assert page.locator("details:not([open]):not(.numbers)").count() == 0
+        assert page.get_by_text("NDCG@10", exact=True).first.is_visible()
+        assert page.evaluate("() => getComputedStyle(document.body).color") == "rgb(29, 29, 31)"
+        assert BLUE in colours(page, "#popularity-0")
+        page.emulate_media(media="screen")
+        page.locator("html:not(.printing)").wait_for()
+        assert page.locator("details:not([open])").count() == closed
+        assert BLUE not in colours(page, "#popularity-0")
+        assert page.pdf(format="A4").startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("n", [4, 20])
+def test_a_phone_does_not_scroll_sideways(
+    n: int, browser: Browser, report: Callable[..., Path], tmp_path: Path
+) -> None:
+    long = tuple(f"{'candidate_without_a_space_' * 2}{place}" for place in range(n))
+    phone = {"width": 390, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
+    with opened(browser, report(f"phone-{n}", long, "x" * 200), **phone) as found:
+        page = found.page
+        for name in ("forest-0", "bands-0"):
+            page.locator(f"#{name}").scroll_into_view_if_needed()
+            page.locator(f"#{name}.js-plotly-plot").wait_for()
+        width, room = page.evaluate("() => [document.documentElement.scrollWidth, innerWidth]")
+        assert width <= room == 390
+        page.evaluate("() => document.querySelectorAll('details').forEach(d => { d.open = true; })")
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+        page.evaluate("() => scrollTo(0, 0)")
+        page.screenshot(path=tmp_path / "phone.png")
+
+
+def test_hostile_names_are_shown_as_text(browser: Browser, report: Callable[..., Path]) -> None:
+    with opened(browser, report("hostile", HOSTILE, HOSTILE[1])) as found:
+        page = found.page
+        for name in ("popularity-0", "bands-0", "forest-0"):
+            page.locator(f"#{name}").scroll_into_view_if_needed()
+            page.locator(f"#{name}.js-plotly-plot").wait_for()
+        assert page.locator("h1").inner_text() == HOSTILE[1]
+        labels = page.locator("#forest-0 .ytick text").all()
+        shown = [re.sub(r"\s", "", label.text_content() or "") for label in labels]
+        assert shown == [re.sub(r"\s", "", name) for name in HOSTILE]
+        page.locator("#forest-0").focus()
+        for name in (*HOSTILE[1:], HOSTILE[0]):  # the best one is drawn last
+            page.keyboard.press("ArrowRight")
+            page.locator("#forest-0 .hovertext", has_text=name).wait_for()
+            assert page.locator("#spoken").inner_text().startswith(f"{name}, 0.")
+        assert tuple(page.locator("[data-chart=bands] button").all_inner_texts()) == HOSTILE
+        assert page.locator("img, a[href^=javascript], .drawing a").count() == 0
+
+
+def test_without_a_script_the_numbers_are_there(
+    browser: Browser, report: Callable[..., Path]
+) -> None:
+    with opened(browser, report("whole"), java_script_enabled=False) as found:
+        page = found.page
+        assert page.get_by_text("The charts cannot be drawn here").is_visible()
+        assert not page.locator(".panels, .legend").first.is_visible()
+        page.locator("[data-chart=forest] summary").click()
+        assert page.locator("[data-chart=forest] td", has_text="0.0571").is_visible()
+
+
+def test_a_report_of_one_run(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "run.html"
+    write_report({"name": "shop", "runs": make_record()["runs"][-1:]}, file)
+    with opened(browser, file) as found:
+        assert found.draw_all() == 5
+        rules = found.page.locator("#training-0-0 .shapelayer path").count()
+        assert rules == 1, "the epoch that was kept is marked"

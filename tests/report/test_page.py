@@ -1,0 +1,340 @@
+from __future__ import annotations
+
+import copy
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import counterplay as cp
+from counterplay.report.blocks import charts_of
+from counterplay.report.page import SECTIONS, render, write_report
+from counterplay.report.words import count, interval, metric, number
+
+from .conftest import CANDIDATES, Record, make_record
+
+VOID = {"meta", "link", "br"}
+
+
+class Page(HTMLParser):
+    """What a browser would make of a page: its tags, references, cells and texts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.references: list[str] = []
+        self.cells: list[str] = []
+        self.texts: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag in ("td", "th"):
+            self.cells.append("")
+        self.references += [value or "" for name, value in attrs if name in ("src", "href")]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+        if "td" in self.open or "th" in self.open:
+            self.cells[-1] += data
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.texts)
+
+
+def without_plotly(page: str) -> str:
+    return re.sub(r'(?s)<script type="text/plain" id="plotly">.*?</script>', "", page)
+
+
+def headings(page: str) -> list[str]:
+    return re.findall(r"<h2>(.*?)</h2>", page)
+
+
+def test_a_whole_record_has_every_chapter(record: Record) -> None:
+    page = render(record)
+    assert headings(page) == [
+        "Candidates by estimators",
+        "Paired differences",
+        "Sensitivity to exposure",
+        "The online test",
+        "The game, epoch by epoch",
+        "Exposure",
+        "The data",
+        "How to get these numbers again",
+    ]
+    assert len(page.encode()) < 6_000_000
+    assert Page(page).open == []
+
+
+def test_text_comes_before_charts_and_scripts(record: Record) -> None:
+    page = render(record)
+    places = [page.index(each) for each in (
+        record["verdict"]["headline"], "At a glance", 'id="estimates"', 'class="drawing"',
+        'id="figures"', 'id="plotly"',
+    )]  # fmt: skip
+    assert places == sorted(places)
+
+
+def test_every_number_of_the_evaluation_is_there_as_text(record: Record) -> None:
+    cells = Page(render(record)).cells
+    text = "\n".join(cells)
+    for each in record["evaluation"]["estimates"]:
+        assert number(each["value"]) in text
+        assert interval(each["low"], each["high"]) in text
+        assert f"{each['n']:,} rows, {count(each['ess'])} effective" in text
+    for each in record["evaluation"]["comparisons"]:
+        assert number(each["value"], "+") in cells
+        assert interval(each["low"], each["high"], "+") in cells
+        assert each["statement"] is None or each["statement"] in cells
+    for each in record["evaluation"]["bands"]:
+        if each["metric"] == "hit":
+            assert number(each["low"]) in cells
+            assert number(each["high"]) in cells
+    for arm in record["online"]["arms"]:
+        for each in arm["measures"]:
+            assert interval(each["low"], each["high"]) in cells
+    for epoch in record["runs"][-1]["epochs"]:
+        assert number(epoch["objective"]) in cells
+        assert number(epoch["beta"][2]) in cells
+
+
+def test_what_is_said_at_the_top(record: Record) -> None:
+    text = Page(render(record)).text
+    for each in (record["verdict"]["headline"], *record["verdict"]["sentences"]):
+        assert each in text
+    assert "turns if exposure odds are off by more than 1.4×" in text
+    assert "not told apart from ps (+0.0041)" in text
+    assert "loses 65% of the best true value" in text
+    assert text.count("✓") == 3
+    assert text.count("✗") == 1
+
+
+def test_how_to_get_it_again(record: Record) -> None:
+    text = Page(render(record)).text
+    assert "\n".join(record["commands"]) in text
+    for each in ("2.6.0", "n_users", "52,310", "2,114 repeated rows dropped", "sampled-100"):
+        assert each in text
+    assert "somewhere" not in text, "where the data lie on this machine is nobody's business"
+
+
+def test_the_same_record_gives_the_same_bytes(record: Record, tmp_path: Path) -> None:
+    file = tmp_path / "record.json"
+    file.write_text(json.dumps(record))
+    code = (
+        "import hashlib, json, sys; from counterplay.report.page import render; "
+        "page = render(json.load(open(sys.argv[1], encoding='utf-8'))); "
+        "print(hashlib.sha256(page.encode()).hexdigest())"
+    )
+    hashes = {
+        subprocess.run(
+            [sys.executable, "-X", "utf8", "-c", code, file],
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(hashes) == 1
+
+
+def test_rendering_leaves_the_record_as_it_was(record: Record) -> None:
+    before = copy.deepcopy(record)
+    render(record)
+    assert record == before
+
+
+def test_nothing_is_fetched(record: Record) -> None:
+    page = render(record)
+    references = Page(page).references
+    assert all(each == "data:," or each.startswith("#") for each in references)
+    rest = without_plotly(page)
+    for each in ("http:", "https:", "url(", "@import", "//cdn"):
+        assert each not in rest
+    policy = re.search(r'Content-Security-Policy" content="(.*?)"', page)
+    assert policy is not None
+    assert policy[1].startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-eval" not in policy[1]
+    assert "script-src 'unsafe-inline'" not in policy[1]
+
+
+@pytest.mark.parametrize("place", range(len(CANDIDATES)))
+def test_runs_alone_are_a_report(place: int, record: Record) -> None:
+    run = record["runs"][place]
+    page = render({"name": "shop", "runs": [run]})
+    assert headings(page) == ["The game, epoch by epoch", "How to get these numbers again"]
+    assert "Nothing has been evaluated on test rows yet" in page
+    assert "At a glance" not in page
+    game = run["configuration"]["method"] == "acl"
+    assert ("exposure loss" in page) == game
+    assert ("It has nothing to learn." in page) == (run["parameters"]["candidate"] == 0)
+
+
+def test_runs_with_an_evaluation_but_no_verdict(record: Record) -> None:
+    evaluation = record["evaluation"]
+    for name in ("diagnostics", "notes"):
+        del evaluation[name]
+    for each in evaluation["comparisons"]:
+        del each["flip"]
+    page = render({"name": "shop", "runs": record["runs"], "evaluation": evaluation})
+    assert "puts first" in page
+    assert "would ship" not in page
+    assert "✓" not in page
+    assert "Exposure" not in headings(page)
+
+
+def test_errors_are_better_when_smaller(record: Record) -> None:
+    estimates = [
+        each | {"metric": "mse", "k": 0}
+        for each in record["evaluation"]["estimates"]
+        if each["metric"] == "hit" and each["estimator"] == "standard"
+    ]
+    page = render({"name": "x", "evaluation": {"estimates": estimates}})
+    least = min(each["value"] for each in estimates)
+    assert re.findall(r'class="best"><b>(.*?)</b>', page) == [number(least)]
+    assert metric("mse", 0) in page
+    assert "MSE (in ratings, squared)" in page
+    assert "from 0 to 1" not in page
+
+
+def test_many_candidates_epochs_and_metrics_stay_below_the_limit() -> None:
+    record = make_record(tuple(f"candidate {place}" for place in range(20)))
+    evaluation = record["evaluation"]
+    for name in ("estimates", "comparisons", "bands"):
+        evaluation[name] = [each | {"k": k} for k in (10, 5, 20) for each in evaluation[name]]
+    for run in record["runs"]:
+        run["epochs"] = [
+            run["epochs"][place % 40] | {"epoch": place, "candidate_loss": place / 7}
+            for place in range(300)
+        ]
+    page = render(record)
+    assert len(page.encode()) < 6_000_000
+    assert "6,821 more pairs and metrics, the first 2,000 of them" in page
+    assert all(number(place / 7) in page for place in range(300))
+    figures = re.search(r'(?s)id="figures">(.*?)</script>', page)
+    assert figures is not None
+    drawn = json.loads(figures[1])["training-0-0"]["data"][0]["x"]
+    assert len(drawn) <= 122
+    assert {0, 29, 299} <= set(drawn)
+
+
+def test_a_candidate_looks_the_same_on_every_chart(record: Record) -> None:
+    record["evaluation"]["diagnostics"]["popularity"]["recommended"].reverse()
+    charts = [chart for make in SECTIONS if (found := make(record)) is not None
+              for chart in charts_of(found.blocks)]  # fmt: skip
+    looks = {
+        (each.name, each.place)
+        for chart in charts
+        for each in chart.series
+        if chart.name in ("bands", "online-daily", "popularity", "deciles")
+    }
+    assert len(looks) == len(CANDIDATES)
+
+
+@settings(max_examples=20)
+@given(gone=st.sets(st.sampled_from(sorted(make_record()))), empty=st.booleans())
+def test_any_part_may_be_missing(gone: set[str], empty: bool) -> None:
+    record = make_record()
+    for name in gone:
+        if empty:
+            record[name] = None
+        else:
+            del record[name]
+    assert Page(render(record)).open == []
+
+
+@settings(max_examples=15)
+@given(st.data())
+def test_any_diagnostic_may_be_missing(data: st.DataObject) -> None:
+    record = make_record(("a",))
+    for part in (record["evaluation"], record["evaluation"]["diagnostics"]):
+        for name in data.draw(st.sets(st.sampled_from(sorted(part.keys() - {"estimates"})))):
+            part[name] = data.draw(st.sampled_from([None, [], {}]))
+    assert Page(render(record)).open == []
+
+
+@settings(max_examples=20)
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), min_size=1))
+def test_no_name_becomes_markup(name: str) -> None:
+    def tags(text: str) -> list[str]:
+        names = tuple(f"{text} {place}" for place in range(4))
+        record = make_record(names, text)
+        record["commands"] = record["steps"] = record["evaluation"]["notes"] = [text]
+        record["configuration"] = {text: {text: [text]}}
+        return Page(render(record)).tags
+
+    assert tags(name) == tags("a")
+
+
+@pytest.mark.parametrize("name", ["</script><script>alert(1)</script>", "<!--", "{{ 7 * 7 }}", "&"])
+def test_names_are_shown_as_they_are(name: str) -> None:
+    page = Page(render(make_record((name, "b", "c", "d"), name)))
+    assert name in page.texts
+    assert name in page.cells
+
+
+def test_numbers_that_are_none(record: Record) -> None:
+    for each in record["evaluation"]["estimates"]:
+        each["low"] = each["high"] = None
+    for each in record["evaluation"]["comparisons"]:
+        each["low"] = each["high"] = None
+        each["value"] = float("nan")
+    page = render(record)
+    figures = re.search(r'(?s)id="figures">(.*?)</script>', page)
+    assert figures is not None
+    assert "NaN" not in figures[1]
+    json.loads(figures[1])
+    assert "nan" not in [cell.lower() for cell in Page(page).cells]
+
+
+def test_half_a_character_is_no_reason_to_fail(tmp_path: Path) -> None:
+    write_report({"name": "a\ud800b", "runs": []}, tmp_path / "report.html")
+    assert "a?b" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"evaluation": {"estimates": [{"metric": "hit"}]}},
+        {"evaluation": {"estimates": [3]}},
+        {"runs": [{"epochs": [{}]}]},
+        {"verdict": {"metric": "hit", "k": 10}},
+        {"configuration": "something"},
+        {"runs": [{"name": "a", "dataset": 3}]},
+        {"versions": {"counterplay": "0"}, "profile": [1]},
+    ],
+)
+def test_another_form_is_one_sentence(broken: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(cp.DataError, match=r"a report must be made of records .*; found .*; write"):
+        write_report({"name": "x", **broken}, tmp_path / "report.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_written_whole_and_over_an_old_one(record: Record, tmp_path: Path) -> None:
+    out = tmp_path / "report.html"
+    out.write_text("old")
+    write_report(record, out)
+    assert out.read_text(encoding="utf-8") == render(record)
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_importing_it_loads_neither_torch_nor_plotly() -> None:
+    heavy = {"torch", "polars", "plotly"}
+    code = f"import sys, counterplay.report.page; print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
