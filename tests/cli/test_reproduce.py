@@ -51,6 +51,7 @@ def test_a_table_is_run_and_a_failure_is_counted(run: Run, public: Path, tmp_pat
         (("table2", "--data", "absent"), "--data must be a folder"),
         (("table2", "--ray", "--workers", 2), "found --workers and --ray; leave one out"),
         (("table2", "--seeds", 0), "--seeds must be"),
+        (("table2", "--out", __file__), "--out must be a folder, or a new one; found a file"),
     ],
 )
 def test_bad_input_is_one_sentence(

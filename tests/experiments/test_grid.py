@@ -153,7 +153,7 @@ def test_ray_gives_what_one_process_gives(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "ray", fake_ray())
     here, there = Results(tmp_path / "here"), Results(tmp_path / "there")
     run_jobs(JOBS, here, square, in_turn)
-    run_jobs(JOBS, there, square, on_ray)
+    run_jobs(JOBS, there, square, on_ray())
     for job in JOBS:
         assert (here.of(job), here.failure(job)) == (there.of(job), there.failure(job))
 
@@ -161,4 +161,4 @@ def test_ray_gives_what_one_process_gives(tmp_path: Path, monkeypatch: pytest.Mo
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(cp.ConfigError, match=r"install counterplay\[ray\]"):
-        list(on_ray(square, JOBS))
+        on_ray()

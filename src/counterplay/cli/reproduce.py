@@ -61,7 +61,7 @@ def reproduce(
     if listing:
         _list(reproduction, as_json)
         return
-    executor = on_ray if ray else in_processes(workers or n_cores())
+    executor = on_ray() if ray else in_processes(workers or n_cores())
     with (
         console.resumable("finished jobs are kept; go on with the same command"),
         console.progress(name, unit="jobs") as bar,

@@ -193,10 +193,16 @@ def _begin(threads: int) -> None:
     threading.Thread(target=follow, daemon=True).start()
 
 
-def on_ray(work: Work, jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
-    """Run jobs on a Ray cluster, a core each; data and output must be where all nodes see them."""
+def on_ray() -> Executor:
+    """Return what runs jobs on a Ray cluster, a core each.
+
+    Data and output must be where all nodes see them.
+    """
     with needed("running on Ray", "ray"):
-        ray = import_module("ray")
+        return partial(_on_ray, import_module("ray"))
+
+
+def _on_ray(ray: Any, work: Work, jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
     if not jobs:
         return
     ray.init(ignore_reinit_error=True, log_to_driver=False)

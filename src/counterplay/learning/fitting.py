@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 Validate = Callable[["Scorer"], float]  # larger is better
 Callback = Callable[[Epoch], None]
 STILL = 0.001, 10  # the paper's rule: the objective moves less than this in so many epochs
+_SMALL = 2048  # rows of a batch that one thread computes as fast as several
 
 
 def fit(
@@ -60,43 +62,56 @@ def fit(
     if checkpoint is not None:
         progress = load_checkpoint(checkpoint, about, players, optimizers)
         progress.best = progress.best or _states(players)
-    while progress.stopped is None:
-        number = len(progress.epochs)
-        for player in players.values():
-            player.train()
-        with torch.random.fork_rng():  # dropout draws from the global stream
-            stream = Streams(config.seed).numpy("dropout", number)
-            torch.manual_seed(int(stream.integers(2**62)))
-            epoch = run_epoch(number)
-        _check_finite(epoch)
-        for player in players.values():
-            player.eval()
-        progress.epochs.append(epoch)
-        if validate is not None:
-            with torch.no_grad():
-                epoch.validation = validate(candidate)
-                if exposure is not None:
-                    epoch.exposure_validation = validate(exposure)
-        value = number if epoch.validation is None else epoch.validation
-        if number >= first_epoch_that_counts and value > progress.best_value:
-            progress.best_value, progress.best_epoch = value, number
-            progress.best = _states(players)
-        since_best = number - max(progress.best_epoch, first_epoch_that_counts)
-        if stop_by_objective and _stands_still(progress.epochs[first_epoch_that_counts:]):
-            progress.stopped = "the objective stood still"
-        elif validate is not None and since_best >= config.patience:
-            progress.stopped = f"no better validation value for {config.patience} epochs"
-        elif number + 1 == config.epochs:
-            progress.stopped = f"all {config.epochs} epochs were run"
-        if checkpoint is not None:
-            save_checkpoint(checkpoint, about, players, optimizers, progress)
-        for callback in callbacks:
-            callback(epoch)
+    with _threads(config.batch_size):
+        while progress.stopped is None:
+            number = len(progress.epochs)
+            for player in players.values():
+                player.train()
+            with torch.random.fork_rng():  # dropout draws from the global stream
+                stream = Streams(config.seed).numpy("dropout", number)
+                torch.manual_seed(int(stream.integers(2**62)))
+                epoch = run_epoch(number)
+            _check_finite(epoch)
+            for player in players.values():
+                player.eval()
+            progress.epochs.append(epoch)
+            if validate is not None:
+                with torch.no_grad():
+                    epoch.validation = validate(candidate)
+                    if exposure is not None:
+                        epoch.exposure_validation = validate(exposure)
+            value = number if epoch.validation is None else epoch.validation
+            if number >= first_epoch_that_counts and value > progress.best_value:
+                progress.best_value, progress.best_epoch = value, number
+                progress.best = _states(players)
+            since_best = number - max(progress.best_epoch, first_epoch_that_counts)
+            if stop_by_objective and _stands_still(progress.epochs[first_epoch_that_counts:]):
+                progress.stopped = "the objective stood still"
+            elif validate is not None and since_best >= config.patience:
+                progress.stopped = f"no better validation value for {config.patience} epochs"
+            elif number + 1 == config.epochs:
+                progress.stopped = f"all {config.epochs} epochs were run"
+            if checkpoint is not None:
+                save_checkpoint(checkpoint, about, players, optimizers, progress)
+            for callback in callbacks:
+                callback(epoch)
     for name, player in players.items():
         player.load_state_dict(progress.best[name])
         player.eval()
     _warn_of_the_link(progress.epochs[max(progress.best_epoch, 0)])
     return Fit(candidate, exposure, link, progress.epochs, progress.best_epoch, progress.stopped)
+
+
+@contextmanager
+def _threads(batch_size: int) -> Iterator[None]:
+    """Let one thread compute small batches: several would mostly wait for each other."""
+    n_threads = torch.get_num_threads()
+    if batch_size < _SMALL:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(n_threads)
 
 
 def _states(players: Mapping[str, nn.Module]) -> dict[str, dict[str, Any]]:

@@ -79,6 +79,10 @@ class Reproduction:
             known = ", ".join(REPRODUCIBLE)
             raise ConfigError(f"what is reproduced must be one of {known}; found '{name}'; {hint}")
         check_data(data)
+        if out.exists() and not out.is_dir():
+            raise ConfigError(
+                f"--out must be a folder, or a new one; found a file at '{out}'; name another"
+            )
         self.table, self.plan, self.only = REPRODUCIBLE[name], plan or Plan(), tuple(only)
         self.place = Place(data, out)
         self.results = Results(out / "runs")
