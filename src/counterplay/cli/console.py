@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -27,7 +26,7 @@ from rich.progress import (
 from rich.table import Column, Table
 from rich.text import Text
 
-from counterplay.errors import CounterplayWarning
+from counterplay.experiments.notes import noted
 
 out = Console(highlight=False, soft_wrap=True, emoji=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
@@ -79,18 +78,9 @@ def print_table(title: str, columns: dict[str, list[str]]) -> None:
 @contextmanager
 def notes() -> Iterator[list[str]]:
     """Collect the reservations that come up meanwhile, and print them at the end."""
-    collected: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", CounterplayWarning)
+    with noted() as collected:
         yield collected
-    for warning in caught:
-        if issubclass(warning.category, CounterplayWarning):
-            collected.append(str(warning.message))
-        else:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
-    for note in dict.fromkeys(collected):
+    for note in collected:
         err.print(f"note: {note}", markup=False)
 
 

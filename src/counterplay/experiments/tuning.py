@@ -16,7 +16,6 @@ import json
 import shutil
 import warnings
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ from counterplay.data.store import load_split
 from counterplay.errors import ConfigError, CounterplayWarning, DivergedError
 from counterplay.evaluation.estimators import estimates
 from counterplay.experiments.evaluation import staged
+from counterplay.experiments.notes import noted
 from counterplay.experiments.propensities import logged
 from counterplay.experiments.run import train_run
 from counterplay.experiments.search import Tuning, first_settings, searched
@@ -36,7 +36,7 @@ from counterplay.experiments.studies import LOCK, STUDY, check_installed, open_s
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -126,9 +126,9 @@ class _Search:
         if (folder / "run.json").exists():  # trained, not recorded: its notes are lost
             shutil.rmtree(folder)
         try:
-            with _noted() as notes:
+            with noted() as notes:
                 record = self._train(folder, settings)
-            with _noted() as reservations:  # the same for all methods, which have the same rows
+            with noted() as reservations:  # the same for all methods, which have the same rows
                 estimate = self.judge.estimate(folder)
         except DivergedError as error:
             self.trials.add(settings, None, {"failed": str(error)})
@@ -153,7 +153,7 @@ class _Search:
         if best is None:
             return
         if not (self.kept / "run.json").exists():
-            with _noted():
+            with noted():
                 self._train(self._folder(best.number), best.settings)
             self._keep(self._folder(best.number))
         for note in best.told["notes"]:
@@ -245,19 +245,3 @@ def _tell(progress: Progress, studies: Mapping[str, Trials], config: Tuning) -> 
     best = {method: trials.best for method, trials in studies.items()}
     words = ", ".join(f"{method} {each.value:.4f}" for method, each in best.items() if each)
     progress(sum(map(len, studies.values())), config.trials * len(studies), words)
-
-
-@contextmanager
-def _noted() -> Iterator[list[str]]:
-    """Collect the reservations of a trial: only those about the best one matter in the end."""
-    notes: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", CounterplayWarning)
-        yield notes
-    for warning in caught:
-        if not issubclass(warning.category, CounterplayWarning):
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
-        elif str(warning.message) not in notes:
-            notes.append(str(warning.message))
