@@ -62,7 +62,7 @@ def fit(
     if checkpoint is not None:
         progress = load_checkpoint(checkpoint, about, players, optimizers)
         progress.best = progress.best or _states(players)
-    with _threads(config.batch_size):
+    with _arithmetic(config.batch_size):
         while progress.stopped is None:
             number = len(progress.epochs)
             for player in players.values():
@@ -103,15 +103,21 @@ def fit(
 
 
 @contextmanager
-def _threads(batch_size: int) -> Iterator[None]:
-    """Let one thread compute small batches: several would mostly wait for each other."""
-    n_threads = torch.get_num_threads()
+def _arithmetic(batch_size: int) -> Iterator[None]:
+    """Let one thread compute small batches, and take numbers next to 0 for 0.
+
+    Several threads would mostly wait for each other. Moments of parameters that are seldom touched
+    decay to subnormal numbers, with which processors are slow.
+    """
+    n_threads, flushed = torch.get_num_threads(), not float(torch.tensor(1e-40) * 1)
     if batch_size < _SMALL:
         torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
     try:
         yield
     finally:
         torch.set_num_threads(n_threads)
+        torch.set_flush_denormal(flushed)
 
 
 def _states(players: Mapping[str, nn.Module]) -> dict[str, dict[str, Any]]:

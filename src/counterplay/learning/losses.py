@@ -67,5 +67,9 @@ def balanced_mean(losses: Tensor, weights: Tensor) -> Tensor:
         losses: The observed item of each row first, `[B, 1 + n_negatives]`.
         weights: `[B, 1 + n_negatives]`.
     """
-    groups = weights.tensor_split([1], dim=1) if weights.shape[1] > 1 else (weights,)
-    return (losses * torch.cat([group / group.mean() for group in groups], dim=1)).mean()
+    if weights.shape[1] == 1:
+        return (losses * (weights / weights.mean())).mean()
+    sums, n = weights.sum(0), len(weights)  # by place: the observed item, then the sampled ones
+    n_sampled = len(sums) - 1
+    scales = torch.cat([n / sums[:1], (n * n_sampled / sums[1:].sum()).expand(n_sampled)])
+    return (losses * (weights * scales)).mean()
