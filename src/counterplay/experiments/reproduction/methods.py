@@ -10,21 +10,20 @@ from counterplay.experiments.config import Method, ModelSettings, RunConfig
 from counterplay.experiments.defaults import training_for
 from counterplay.learning.config import Recipe
 from counterplay.models.registry import ModelName
-from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
 
 Settings = tuple[tuple[str, float], ...]  # by the names below
-# The grids of the appendix. Its ℓ2 strengths are those of a loss summed over a batch, and ours is a
-# mean: they are divided by the size of a batch. It names no numbers of attention heads.
-_RATES = (0.001, 0.005, 0.01, 0.05, 0.1)
+# The grids of the appendix without our defaults, those next to them first. Its ℓ2 strengths are of
+# a loss summed over a batch, and ours is a mean: they are divided by the size of a batch. It names
+# no numbers of attention heads.
 _SPACE: dict[str, tuple[float, ...]] = {
-    "rate": _RATES,
-    "l2": (0.0, 0.01, 0.05, 0.1, 0.2, 0.3),
-    "heads": (1, 2),
-    "alpha": (0.1, 1.0, 2.0),
-    "exposure_rate": _RATES,
+    "rate": (0.005, 0.05, 0.001, 0.1),
+    "l2": (0.05, 0.1, 0.01, 0.2, 0.0, 0.3),
+    "heads": (2,),
+    "alpha": (0.1, 2.0),
+    "exposure_rate": (0.05, 0.01, 0.005, 0.1, 0.001),
 }
 DOUBLED: dict[Method, int] = {"erm": 2, "ps": 1, "acl": 1}  # so that parameters are alike
 _NAMES = {"pop": "Pop", "attn": "Attn", "oracle": "oracle"}
@@ -85,19 +84,16 @@ class TableMethod(BaseModel):
         return tuple(name for name in ("rate", "l2", *heads, *game) if name not in fixed)
 
     def trial(self, number: int) -> Settings:
-        """Return the settings of a trial; the first are the defaults.
+        """Return the settings of a trial: the defaults first, then one setting at a time.
 
-        A setting takes every value of its grid once before any twice, in an order that is the same
-        for all methods: so none has better luck than another.
+        The appendix selects them separately. They take turns, and each has its values in an order
+        that is the same for all methods: so none has better luck than another.
         """
-        if number == 0:
+        if number == 0 or not self.tuned:
             return ()
-        drawn = []
-        for name in self.tuned:
-            grid, turn = _SPACE[name], (number - 1) % len(_SPACE[name])
-            order = Streams(0).numpy("reproduction", name, (number - 1) // len(grid))
-            drawn.append((name, float(order.permutation(grid)[turn])))
-        return tuple(drawn)
+        turn, place = divmod(number - 1, len(self.tuned))
+        name = self.tuned[place]
+        return ((name, _SPACE[name][turn % len(_SPACE[name])]),)
 
     def run_config(
         self, settings: Settings, train: Interactions, *, seed: int, epochs: int, patience: int
