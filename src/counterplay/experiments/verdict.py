@@ -131,8 +131,7 @@ def _headline(found: dict[str, Any], decisive: dict[str, Any]) -> str:
     if rival is None:
         return f"There is one candidate, {name}: nothing to choose from."
     text = f"Keep the {name}." if name == OLD_SYSTEM else f"Ship {name}."
-    tied = _tied(decisive)
-    if tied:
+    if _tied(decisive):
         text = f"Undecided: {name} and {rival} do equally well."
     elif not decisive["decided"]:
         text = f"Undecided: {name} leads, but not beyond chance; {rival} may be as good."
@@ -141,7 +140,7 @@ def _headline(found: dict[str, Any], decisive: dict[str, Any]) -> str:
     dissent = {each["estimator"]: each["candidate"] for each in others if each["candidate"] != name}
     if "standard" in dissent:
         text += f" Standard offline evaluation would have shipped {dissent.pop('standard')}."
-    elif others and not dissent and not tied:
+    elif others and not dissent and decisive["decided"]:
         text += " Every estimator agrees."
     for estimator, other in dissent.items():
         text += f" One reservation: {_SHIPS[estimator].lower()} prefers {other}."
