@@ -126,7 +126,7 @@ def test_every_log_ends_in_a_report(name: str, run: Run) -> None:
     FRAMES[name].write_parquet("log.parquet")
     found = ends_well(run("run", "log.parquet", *FAST, "--out", "study"))
     logged = name == "propensities"
-    assert found["verdict"]["estimator"] == ("logged" if logged else "robust-shared")
+    assert found["verdict"]["estimator"] == ("logged" if logged else "popularity")
 
 
 class Tags(HTMLParser):

@@ -145,23 +145,29 @@ def test_the_truth_names_the_best_and_no_choice_gains_on_it(
 def test_the_headline_says_who_disagrees() -> None:
     values = {
         "standard": {"pop": 0.9, "acl": 0.2},
-        "popularity": {"pop": 0.4, "acl": 0.3},
+        "popularity": {"pop": 0.2, "acl": 0.3},
         "robust-shared": {"pop": 0.1, "acl": 0.3},
         "oracle": {"pop": 0.1, "acl": 0.2},
     }
     truth: Truth = {"pop": {("hit", 10): 0.1}, "acl": {("hit", 10): 0.2}}
     found = verdict(made_up(values, flip=1.87), truth)
     assert found["headline"] == (
-        "Ship acl. Standard offline evaluation would have shipped pop. One reservation: weighting "
-        "by popularity prefers pop. In truth acl is the best."
+        "Ship acl. The robust evaluation ships it too; the standard one would have shipped pop. In "
+        "truth acl is the best."
     )
-    assert found["sentences"][-4:] == [
+    assert found["sentences"][-5:] == [
         "acl stays before pop unless the odds of exposure are off by 1.8×.",
         "In truth acl is the best, with hit@10 0.2000.",
         "Standard offline evaluation lost 50.0% of that by its choice, and promised 9.0 times what "
         "is true of pop.",
+        "Weighting by popularity chose it, and promised 1.5 times what is true of acl.",
         "The robust evaluation chose it, and promised 1.5 times what is true of acl.",
     ]
+    doubted = verdict(made_up(values | {"robust-shared": {"pop": 0.3, "acl": 0.1}}))
+    assert doubted["headline"] == (
+        "Ship acl. Standard offline evaluation would have shipped pop. One reservation: the robust "
+        "evaluation prefers pop."
+    )
     assert not any("true propensities" in each for each in found["sentences"])
     agreed = verdict(made_up({"standard": {"a": 1.0, "b": 0.5}, "logged": {"a": 1.0, "b": 0.5}}))
     assert agreed["headline"] == "Ship a. Every estimator agrees."

@@ -1,8 +1,10 @@
 """What an evaluation says in plain words: what to ship, how sure that is, and what would turn it.
 
 Each estimator that all candidates share names its choice. The recommendation is that of the first
-of `TRUSTED` that is there: what was logged of exposure, else the robust estimator, else the next
-best account. In a world, the truth says who was right, and what the others' choices lose.
+of `TRUSTED` that is there: what was logged of exposure, else popularity, which on worlds with a
+known truth chose better than the robust estimator. That one is the test that a choice has to stand:
+where it prefers another, the verdict has a reservation. In a world, the truth says who was right,
+and what the others' choices lose.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from counterplay.evaluation.metrics import SMALLER_IS_BETTER
 from counterplay.experiments.old_system import NAME as OLD_SYSTEM
 from counterplay.experiments.propensities import SHARED
 
-TRUSTED = ("logged", "robust-shared", "popularity", "propensity", "standard")  # the first is heeded
+TRUSTED = ("logged", "popularity", "robust-shared", "propensity", "standard")  # the first is heeded
 _JUDGES = ("oracle",)  # it knows what nobody does, and chooses for nobody
 _ROUNDING = 1e-12  # values closer than that are equal
 _SHIPS = {
@@ -138,7 +140,11 @@ def _headline(found: dict[str, Any], decisive: dict[str, Any]) -> str:
     silent = (*_JUDGES, decisive["estimator"])
     others = [each for each in found["choices"] if each["estimator"] not in silent]
     dissent = {each["estimator"]: each["candidate"] for each in others if each["candidate"] != name}
-    if "standard" in dissent:
+    robust = {each["candidate"] for each in others if each["estimator"] == "robust-shared"}
+    if "standard" in dissent and robust == {name} and decisive["decided"]:
+        text += " The robust evaluation ships it too; the standard one would have shipped "
+        text += f"{dissent.pop('standard')}."
+    elif "standard" in dissent:
         text += f" Standard offline evaluation would have shipped {dissent.pop('standard')}."
     elif others and not dissent and decisive["decided"]:
         text += " Every estimator agrees."
@@ -195,7 +201,7 @@ def _truly(found: dict[str, Any], decisive: dict[str, Any]) -> list[str]:
         return []
     best, values = truth["candidate"], truth["values"]
     text = [f"In truth {best} is the best, with {found['metric']}@{found['k']} {values[best]:.4f}."]
-    for estimator in dict.fromkeys(("standard", decisive["estimator"])):
+    for estimator in dict.fromkeys(("standard", decisive["estimator"], "robust-shared")):
         if estimator not in truth["regret"]:
             continue
         choice = next(each for each in found["choices"] if each["estimator"] == estimator)
