@@ -10,7 +10,6 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -30,7 +29,7 @@ from counterplay.experiments.stage import Evaluation
 from counterplay.experiments.worlds import split_by_rounds
 from counterplay.learning import game, propensity
 from counterplay.learning.config import Game
-from counterplay.learning.losses import weighted_mean
+from counterplay.learning.weighting import Groups
 from counterplay.simulation.values import demand, true_values
 
 RATES = (1.0, 0.1, 0.5)
@@ -68,10 +67,13 @@ FAMILIES: dict[str, Callable[[int], World]] = {
 @contextmanager
 def normalised_together() -> Iterator[None]:
     """Let the stable recipe normalise the weights of a batch as one."""
-    together = partial(weighted_mean, normalise=True)
+
+    def together(_: str, n_places: int) -> Groups:
+        return (n_places,)
+
     with (
-        mock.patch.object(game, "balanced_mean", together),
-        mock.patch.object(propensity, "balanced_mean", together),
+        mock.patch.object(game, "groups_of", together),
+        mock.patch.object(propensity, "groups_of", together),
     ):
         yield
 

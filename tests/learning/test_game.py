@@ -11,8 +11,9 @@ import counterplay as cp
 from counterplay.learning.config import Game, LinkSettings, Training, Weighted
 from counterplay.learning.erm import erm
 from counterplay.learning.game import acl
-from counterplay.learning.losses import LOSSES, LossName, weighted_mean
+from counterplay.learning.losses import LOSSES, LossName
 from counterplay.learning.propensity import ps
+from counterplay.learning.weighting import Groups, weighted_loss
 from counterplay.models.link import Link
 from counterplay.models.registry import build
 
@@ -20,11 +21,9 @@ from .conftest import Checkerboard
 
 
 @pytest.mark.parametrize("loss", ["logistic", "exponential", "squared"])
-@pytest.mark.parametrize("normalise", [False, True])
+@pytest.mark.parametrize("groups", [(), (3,), (1, 2)])
 @pytest.mark.parametrize("monotone", [False, True])
-def test_gradients_equal_finite_differences(
-    loss: LossName, normalise: bool, monotone: bool
-) -> None:
+def test_gradients_equal_finite_differences(loss: LossName, groups: Groups, monotone: bool) -> None:
     generator = torch.Generator().manual_seed(0)
     y = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]], dtype=torch.float64)
     f, g = (
@@ -35,7 +34,7 @@ def test_gradients_equal_finite_differences(
     delta = LOSSES[loss]
 
     def objective(f: torch.Tensor, g: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
-        worst = weighted_mean(delta(y, f), link.weights(g, y), normalise=normalise)
+        worst = weighted_loss(delta(y, f), link, g, y, groups)[0]
         return worst - 0.7 * delta(y, g).mean()
 
     assert torch.autograd.gradcheck(objective, (f, g, *link.parameters()))
@@ -48,7 +47,7 @@ def test_the_players_move_the_objective_in_opposite_directions() -> None:
     link, delta = Link(), LOSSES["logistic"]
 
     def objective() -> torch.Tensor:
-        worst = weighted_mean(delta(y, f), link.weights(g, y), normalise=False)
+        worst, _ = weighted_loss(delta(y, f), link, g, y, ())
         return worst - 0.1 * delta(y, g).mean()
 
     values = [objective()]

@@ -4,10 +4,8 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from counterplay.learning.losses import LOSSES, LossName, balanced_mean, weighted_mean
+from counterplay.learning.losses import LOSSES, LossName
 
 ONE, ZERO, SCORE = torch.tensor(1.0), torch.tensor(0.0), torch.tensor(0.5)
 
@@ -24,18 +22,6 @@ ONE, ZERO, SCORE = torch.tensor(1.0), torch.tensor(0.0), torch.tensor(0.5)
 def test_losses_by_hand(name: LossName, positive: float, negative: float) -> None:
     assert float(LOSSES[name](ONE, SCORE)) == pytest.approx(positive)
     assert float(LOSSES[name](ZERO, SCORE)) == pytest.approx(negative)
-
-
-@given(st.lists(st.floats(0.1, 10), min_size=1, max_size=9), st.floats(0.5, 4))
-def test_normalised_weights_do_not_depend_on_their_scale(values: list[float], scale: float) -> None:
-    losses = torch.arange(len(values), dtype=torch.float64)
-    weights = torch.tensor(values, dtype=torch.float64)
-    first = weighted_mean(losses, weights, normalise=True)
-    torch.testing.assert_close(first, weighted_mean(losses, scale * weights, normalise=True))
-    plain = weighted_mean(losses, weights, normalise=False)
-    torch.testing.assert_close(
-        scale * plain, weighted_mean(losses, scale * weights, normalise=False)
-    )
 
 
 def test_claim_1_by_numbers() -> None:
@@ -73,32 +59,3 @@ def test_claim_1_by_numbers() -> None:
             optima[name].append(float(torch.sigmoid(score.detach())))
     assert optima["plain"] == pytest.approx([0.54, 0.18], abs=1e-3)
     assert optima["weighted"] == pytest.approx([0.6, 0.6], abs=1e-3)
-
-
-def test_balanced_weights_by_hand() -> None:
-    """Weights 1, 3 among the observed are ½, 1½; 2, 2, 4, 8 among the others ½, ½, 1, 2."""
-    weights = torch.tensor([[1.0, 2.0, 2.0], [3.0, 4.0, 8.0]])
-    losses = torch.tensor([[1.0, 1.0, 2.0], [2.0, 3.0, 4.0]])
-    expected = (0.5 * 1 + 1.5 * 2 + 0.5 * 1 + 0.5 * 2 + 1 * 3 + 2 * 4) / 6
-    assert float(balanced_mean(losses, weights)) == pytest.approx(expected)
-    alone = balanced_mean(losses[:, :1], weights[:, :1])
-    assert float(alone) == pytest.approx((0.5 * 1 + 1.5 * 2) / 2)
-
-
-@given(
-    st.integers(1, 6), st.integers(0, 4), st.floats(0.1, 9), st.floats(0.1, 9), st.integers(0, 99)
-)
-def test_balanced_weights_cannot_move_between_observed_and_sampled(
-    rows: int, n_negatives: int, observed: float, sampled: float, seed: int
-) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    losses, weights = (
-        torch.rand(rows, 1 + n_negatives, generator=generator) + 0.1 for _ in range(2)
-    )
-    scale = torch.full((1, 1 + n_negatives), sampled)
-    scale[:, 0] = observed
-    assert float(balanced_mean(losses, weights * scale)) == pytest.approx(
-        float(balanced_mean(losses, weights)), rel=1e-5
-    )
-    level = balanced_mean(losses, scale.expand(rows, -1))
-    assert float(level) == pytest.approx(float(losses.mean()), rel=1e-5)

@@ -13,11 +13,12 @@ import torch
 
 from counterplay.learning.batches import Batches
 from counterplay.learning.fitting import Callback, Validate, fit
-from counterplay.learning.losses import LOSSES, balanced_mean, weighted_mean
+from counterplay.learning.losses import LOSSES
 from counterplay.learning.optimizers import Optimizer
 from counterplay.learning.precision import precision
 from counterplay.learning.records import Epoch, Fit, Meter
 from counterplay.learning.regularizers import regularizer_of
+from counterplay.learning.weighting import groups_of, weighted_loss
 from counterplay.models.link import Link
 from counterplay.seeding import Streams
 
@@ -55,7 +56,6 @@ def acl(
         known: The true exposure, for the Wasserstein regularizer on worlds.
     """
     delta, streams = LOSSES[config.loss], Streams(config.seed)
-    mean = balanced_mean if config.recipe == "stable" else weighted_mean
     regularizer = regularizer_of(config, log, known)
     link = Link(**config.link_options()).to(config.device)
     batches = Batches.of(log, config, candidate, exposure)
@@ -81,20 +81,20 @@ def acl(
         for batch in batches.epoch(streams, number):
             query = batch.users, batch.scored, batch.history
             y, y_link = batch.outcomes, batch.link_outcomes
+            groups = groups_of(config.recipe, y.shape[1])
             with precision(config):
                 # g's scores are the same before and after f's step: one forward serves both.
                 g_all = exposure(batch.users, batch.items, batch.history)  # [B, 1 + n_negatives]
                 g = g_all if batch.ratings is None else g_all[:, :1]  # of what f scores
                 if not alone:
-                    weights = link.weights(g.detach(), y_link)
-                    f_loss = mean(delta(y, candidate(*query)), weights)
+                    f_losses = delta(y, candidate(*query))
+                    f_loss, _ = weighted_loss(f_losses, link, g.detach(), y_link, groups)
             if not alone:
                 f_optimizer.step(f_loss)
             with precision(config):
                 with torch.no_grad():  # the updated candidate
                     f_losses = delta(y, candidate(*query))
-                weights = link.weights(g, y_link)
-                worst = mean(f_losses, weights)
+                worst, weights = weighted_loss(f_losses, link, g, y_link, groups, learn_link=False)
                 held = regularizer(batch, g_all, link)
                 objective = worst - config.alpha * held
             g_optimizer.step(config.alpha * held if alone else -objective)

@@ -48,28 +48,3 @@ LOSSES: dict[LossName, Callable[[Tensor, Tensor], Tensor]] = {
     "exponential": exponential,
     "squared": squared,
 }
-
-
-def weighted_mean(losses: Tensor, weights: Tensor, *, normalise: bool = False) -> Tensor:
-    """Return `mean[w · δ]`; normalised, the weights of the batch have the mean 1."""
-    weighted = losses * weights
-    return weighted.sum() / weights.sum() if normalise else weighted.mean()
-
-
-def balanced_mean(losses: Tensor, weights: Tensor) -> Tensor:
-    """Return `mean[w · δ]` with weights of mean 1 among observed items, and among sampled ones.
-
-    How many items are sampled for one that was observed is known. Were the weights free to move
-    between the two, β, which wants losses small, would move them to whichever is the easier: the
-    candidate would then learn little more than that most items are not observed.
-
-    Args:
-        losses: The observed item of each row first, `[B, 1 + n_negatives]`.
-        weights: `[B, 1 + n_negatives]`.
-    """
-    if weights.shape[1] == 1:
-        return (losses * (weights / weights.mean())).mean()
-    sums, n = weights.sum(0), len(weights)  # by place: the observed item, then the sampled ones
-    n_sampled = len(sums) - 1
-    scales = torch.cat([n / sums[:1], (n * n_sampled / sums[1:].sum()).expand(n_sampled)])
-    return (losses * (weights * scales)).mean()

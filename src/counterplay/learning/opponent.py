@@ -15,10 +15,11 @@ import torch
 
 from counterplay.learning.batches import Batches
 from counterplay.learning.fitting import Callback, fit
-from counterplay.learning.losses import LOSSES, weighted_mean
+from counterplay.learning.losses import LOSSES
 from counterplay.learning.optimizers import Optimizer
 from counterplay.learning.records import Epoch, Fit, Meter
 from counterplay.learning.regularizers import regularizer_of
+from counterplay.learning.weighting import weighted_loss
 from counterplay.models.link import Link
 from counterplay.seeding import Streams
 
@@ -77,8 +78,8 @@ def opponent(
                 f_losses = torch.stack(losses).mean(0)
             g_all = exposure(batch.users, batch.items, batch.history)
             g = g_all if batch.ratings is None else g_all[:, :1]
-            weights = link.weights(g, batch.link_outcomes)
-            worst = weighted_mean(f_losses, weights, normalise=stable)
+            groups = (g.shape[1],) if stable else ()
+            worst, weights = weighted_loss(f_losses, link, g, batch.link_outcomes, groups)
             held = regularizer(batch, g_all, link)
             objective = worst - config.alpha * held
             optimizer.step(-objective)

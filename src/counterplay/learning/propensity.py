@@ -10,10 +10,11 @@ import torch
 from counterplay.learning.batches import Batches
 from counterplay.learning.erm import erm
 from counterplay.learning.fitting import Callback, Validate, fit
-from counterplay.learning.losses import LOSSES, balanced_mean, weighted_mean
+from counterplay.learning.losses import LOSSES
 from counterplay.learning.optimizers import Optimizer
 from counterplay.learning.precision import precision
 from counterplay.learning.records import Epoch, Fit, Meter
+from counterplay.learning.weighting import groups_of, weighted_loss
 from counterplay.models.link import Link
 from counterplay.seeding import Streams
 
@@ -59,7 +60,6 @@ def ps(
             checkpoint=checkpoint and checkpoint / "exposure",
         )
     delta, streams = LOSSES[config.loss], Streams(config.seed)
-    mean = balanced_mean if config.recipe == "stable" else weighted_mean
     link = Link(**config.link_options()).to(config.device)
     batches = Batches.of(log, config, candidate, exposure)
     exposure.to(config.device).requires_grad_(requires_grad=False)
@@ -79,8 +79,13 @@ def ps(
                 with torch.no_grad():
                     g = exposure(batch.users, batch.scored, batch.history)  # [B, K]
                 f = candidate(batch.users, batch.scored, batch.history)
-                weights = link.weights(g, batch.link_outcomes)
-                loss = mean(delta(batch.outcomes, f), weights)
+                loss, weights = weighted_loss(
+                    delta(batch.outcomes, f),
+                    link,
+                    g,
+                    batch.link_outcomes,
+                    groups_of(config.recipe, f.shape[1]),
+                )
             optimizer.step(loss)
             meter.add_weights(weights)
             meter.add(len(batch.users), candidate_loss=loss)

@@ -43,19 +43,28 @@ class Link(nn.Module):
         self.outcome = nn.Parameter(torch.tensor(initial[2])) if with_outcome else None
         self.monotone = monotone
         self.floor = floor
+        self.least = math.log(floor / (1 - floor))  # the smallest logit
 
     @property
     def beta(self) -> tuple[float, float, float]:
         """β0, β1 and β2 as numbers."""
-        outcome = 0.0 if self.outcome is None else float(self.outcome.detach())
-        return float(self.intercept.detach()), float(self._slope().detach()), outcome
+        intercept, slope, outcome = (
+            0.0 if each is None else float(each.detach()) for each in self.coefficients()
+        )
+        return intercept, slope, outcome
+
+    def coefficients(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return β0, β1 and β2, which is None without the outcome."""
+        slope = F.softplus(self.slope) if self.monotone else self.slope
+        return self.intercept, slope, self.outcome
 
     def logit(self, scores: Tensor, outcomes: Tensor) -> Tensor:
         """Return z, clamped so that the propensity is not below the floor."""
-        z = torch.addcmul(self.intercept, self._slope(), scores)
-        if self.outcome is not None:
-            z = torch.addcmul(z, self.outcome, outcomes)
-        return z.clamp(min=math.log(self.floor / (1 - self.floor)))
+        intercept, slope, outcome = self.coefficients()
+        z = torch.addcmul(intercept, slope, scores)
+        if outcome is not None:
+            z = torch.addcmul(z, outcome, outcomes)
+        return z.clamp(min=self.least)
 
     def forward(self, scores: Tensor, outcomes: Tensor) -> Tensor:
         """Return propensities in [μ, 1]."""
@@ -64,6 +73,3 @@ class Link(nn.Module):
     def weights(self, scores: Tensor, outcomes: Tensor) -> Tensor:
         """Return the inverse of the propensities, `1 + e^(−z)`."""
         return 1 + torch.exp(-self.logit(scores, outcomes))
-
-    def _slope(self) -> Tensor:
-        return F.softplus(self.slope) if self.monotone else self.slope
