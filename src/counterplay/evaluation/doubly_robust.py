@@ -20,7 +20,7 @@ import numpy as np
 
 from counterplay.errors import DataError
 from counterplay.evaluation.metrics import ranking_metrics
-from counterplay.evaluation.ranks import MEMORY, hide, score_matrices
+from counterplay.evaluation.ranks import MEMORY, hide, with_all_scores
 from counterplay.evaluation.recommendations import top_k
 
 if TYPE_CHECKING:
@@ -78,9 +78,13 @@ def doubly_robust(
     at_top = _probabilities(relevance.of(users, np.maximum(items, 0))) * (items >= 0)
     places = np.arange(max(k))
     at_place = ranking_metrics(places + 1.0, places, names=names, k=k)
+
+    def total(part: slice, found: NDArray[np.floating]) -> NDArray[np.floating]:
+        return np.asarray(np.nansum(hide(_probabilities(found), users[part], seen), axis=1))
+
     totals = np.empty(len(users))
-    for part, found in score_matrices(relevance, users, seen.n_items, memory):
-        totals[part] = np.nansum(hide(_probabilities(found), users[part], seen), axis=1)
+    for part, sums in with_all_scores(total, relevance, users, seen.n_items, memory):
+        totals[part] = sums
     numerators = {
         key: at_top @ at_place[key] + np.bincount(user, surprise * values, minlength=len(users))
         for key, values in at_rank.items()

@@ -2,27 +2,30 @@
 
 A rank is 1 for the best. Ties get their expected rank, `1 + greater + equal / 2`. What a user has
 in training is no candidate, unless it is the target itself. Work goes in chunks under a budget of
-memory. A model is asked for the same number of users each time, because matrix products round
-differently by shape: so what comes out does not depend on the budget, unless it is tiny.
+memory, several at a time. A model is asked for the same number of users each time, because matrix
+products round differently by shape: so what comes out does not depend on the budget, unless it is
+tiny.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from counterplay.data.negatives import NegativeSampler
 from counterplay.errors import ConfigError, DataError
+from counterplay.evaluation.threads import in_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
     from counterplay.evaluation.scoring import Scores
 
+Found = TypeVar("Found")
 MEMORY = 1 << 28  # bytes, by default
 _AT_ONCE = 1 << 20  # scores that are computed at a time, if memory allows: they stay in a cache
 _ROWS = 32, 1 << 10  # users that a model is asked for at a time, at least and at most
@@ -36,14 +39,17 @@ def full_ranks(
     """Return the rank of each target among all items that its user has not `seen`, `[n]`."""
     ranks = np.empty(len(targets), dtype=np.float64)
     users, place = np.unique(targets.user, return_inverse=True)
-    for part, found in score_matrices(scores, users, seen.n_items, memory):
+
+    def count(part: slice, found: NDArray[np.floating]) -> None:
         begin, end = np.searchsorted(place, [part.start, part.stop])
         rows, items = place[begin:end] - part.start, targets.item[begin:end]
         wanted = found[rows, items]
         hide(found, users[part], seen)
         hidden = np.isnan(found[rows, items])  # targets that their users have seen too
         ranks[begin:end] = _counted(found, rows, wanted) + hidden / 2
-        del found  # the next part takes its place in memory
+
+    for _ in with_all_scores(count, scores, users, seen.n_items, memory):
+        pass
     return ranks
 
 
@@ -56,18 +62,32 @@ def sampled_ranks(
 ) -> NDArray[np.float64]:
     """Return the rank of each row's first candidate among all of the row `[n, 1 + n_sampled]`."""
     ranks = np.empty(len(users), dtype=np.float64)
-    for part, rows in _parts(np.arange(len(users)), candidates.shape[1], memory):
+    size, _ = _sizes(len(users), candidates.shape[1], memory)
+    for part, rows in _parts(np.arange(len(users)), size):
         found = scores.of(users[rows], candidates[rows])[: part.stop - part.start]
         ranks[part] = ranks_of_first(checked(found))
     return ranks
 
 
-def score_matrices(
-    scores: Scores, users: NDArray[np.integer], n_items: int, memory: int
-) -> Iterator[tuple[slice, NDArray[np.floating]]]:
-    """Yield the scores of all items for parts of `users`, `[part, n_items]`, free to be changed."""
-    for part, asked in _parts(users, n_items, memory):
-        yield part, checked(scores.of_all(asked)[: part.stop - part.start])
+def with_all_scores(
+    work: Callable[[slice, NDArray[np.floating]], Found],
+    scores: Scores,
+    users: NDArray[np.integer],
+    n_items: int,
+    memory: int,
+) -> Iterator[tuple[slice, Found]]:
+    """Yield parts of `users` in order, with what `work` makes of their scores of all items.
+
+    The scores, `[part, n_items]`, are free to be changed. Parts are worked on at the same time.
+    """
+    size, most = _sizes(len(users), n_items, memory)
+
+    def score(part: tuple[slice, NDArray[np.integer]]) -> Found:
+        place, asked = part
+        return work(place, checked(scores.of_all(asked)[: place.stop - place.start]))
+
+    for (place, _), found in in_threads(score, _parts(users, size), most):
+        yield place, found
 
 
 def hide(
@@ -82,10 +102,16 @@ def hide(
     return found
 
 
-def _parts(
-    values: NDArray[np.integer], n_scores: int, memory: int
-) -> Iterator[tuple[slice, NDArray[np.integer]]]:
+def _parts(values: NDArray[np.integer], size: int) -> Iterator[tuple[slice, NDArray[np.integer]]]:
     """Yield parts of `values`, all of one length; the last is filled up with its last value."""
+    for begin in range(0, len(values), size):
+        part = slice(begin, min(begin + size, len(values)))
+        fill = np.repeat(values[part.stop - 1 :][:1], size - (part.stop - part.start))
+        yield part, np.concatenate([values[part], fill])
+
+
+def _sizes(n_rows: int, n_scores: int, memory: int) -> tuple[int, int]:
+    """Return how many rows a part has, and how many such parts the memory holds."""
     fitting = memory // (_BYTES_A_SCORE * max(n_scores, 1))
     if fitting < 1:
         raise ConfigError(
@@ -93,11 +119,8 @@ def _parts(
             f"{memory:,}; raise it"
         )
     few, many = _ROWS
-    size = min(fitting, max(few, _AT_ONCE // max(n_scores, 1)), many, len(values))
-    for begin in range(0, len(values), max(size, 1)):
-        part = slice(begin, min(begin + size, len(values)))
-        fill = np.repeat(values[part.stop - 1 :][:1], size - (part.stop - part.start))
-        yield part, np.concatenate([values[part], fill])
+    size = max(1, min(fitting, max(few, _AT_ONCE // max(n_scores, 1)), many, n_rows))
+    return size, fitting // size
 
 
 def checked(found: NDArray[np.floating]) -> NDArray[np.floating]:

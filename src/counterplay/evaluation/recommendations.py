@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from counterplay.errors import ConfigError
-from counterplay.evaluation.ranks import MEMORY, hide, score_matrices
+from counterplay.evaluation.ranks import MEMORY, hide, with_all_scores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,10 +101,14 @@ def _parts(
 ) -> Iterator[Lists]:
     if k < 1:
         raise ConfigError(f"k must be 1 or more; found {k}; raise it")
-    for part, found in score_matrices(scores, users, seen.n_items, memory):
+
+    def best(part: slice, found: NDArray[np.floating]) -> Lists:
         hide(found, users[part], seen)
         found[np.isnan(found)] = -np.inf
-        yield _best(found, k)
+        return _best(found, k)
+
+    for _, lists in with_all_scores(best, scores, users, seen.n_items, memory):
+        yield lists
 
 
 def _best(found: NDArray[np.floating], k: int) -> Lists:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Scores(Protocol):
-    """What evaluation asks of a candidate."""
+    """What evaluation asks of a candidate, for all items from several threads at once."""
 
     def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.floating]:
         """Return the scores of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""

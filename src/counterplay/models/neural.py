@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from counterplay.models.scorer import History
 
 
-_COLUMNS = 1 << 15  # pairs at a time, when all items are scored
+_COLUMNS = 1 << 14  # pairs at a time, when all items are scored
 
 
 class MLP(PairScorer):
@@ -100,11 +100,11 @@ class NCF(PairScorer):
         logits: Tensor = product + self.perceptron(users, items)
         return logits
 
+    @torch.no_grad()
     def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of all items."""
-        product = (self.user(users) * self.importance) @ self.item.table().T
-        logits: Tensor = product + self.perceptron.score_all(users)
-        return logits
+        logits: Tensor = self.perceptron.score_all(users)
+        return logits.addmm_(self.user(users) * self.importance, self.item.table().T)
 
 
 def linear(
