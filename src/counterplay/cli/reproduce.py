@@ -51,6 +51,7 @@ def reproduce(
     from counterplay.experiments.grid import in_processes, n_cores, on_ray
     from counterplay.experiments.reproduction.jobs import Plan
     from counterplay.experiments.reproduction.reproduce import Reproduction
+    from counterplay.report.page import write_report
 
     if ray and workers is not None:
         raise ConfigError(
@@ -73,13 +74,8 @@ def reproduce(
                 console.err.print(text, markup=False)
 
         result = reproduction.run(executor, retry=retry, progress=show)
-    written = [out / f"{name}.json", out / f"{name}.md"]
-    record = reproduction.record()
-    if record is not None:
-        from counterplay.report.page import write_report
-
-        written.append(out / f"{name}.html")
-        write_report(record, written[-1])
+    written = [out / f"{name}.{kind}" for kind in ("json", "md", "html")]
+    write_report(reproduction.record(result), written[-1])
     if as_json:
         console.print_json(result)
     else:

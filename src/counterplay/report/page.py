@@ -19,12 +19,16 @@ from counterplay.report.blocks import charts_of
 from counterplay.report.estimates import differences_section, estimates_section
 from counterplay.report.exposure import exposure_section
 from counterplay.report.online import online_section
+from counterplay.report.reproduction import cells_section, claims_section, families_section
 from counterplay.report.sensitivity import sensitivity_section
 from counterplay.report.summary import TRUTH, summary
 from counterplay.report.training import training_section
 from counterplay.report.words import plain
 
 SECTIONS = (
+    claims_section,
+    cells_section,
+    families_section,
     estimates_section,
     differences_section,
     sensitivity_section,

@@ -13,6 +13,7 @@ import counterplay as cp
 from counterplay.experiments.grid import Job, Result, Work, in_turn
 from counterplay.experiments.reproduction.jobs import Plan, TrainJob
 from counterplay.experiments.reproduction.reproduce import REPRODUCIBLE, Reproduction
+from counterplay.report.page import write_report
 
 MakePlan = Callable[..., Plan]
 GAME = ("ml-1m/acl-gmf-stable",)
@@ -152,15 +153,15 @@ def test_worlds_tell_the_truth_and_figures_keep_every_epoch(
 
     two = plan(trials=2, seeds=1)
     figure = Reproduction("figure-a1", public, tmp_path, two, ("acl-gmf-stable",))
-    figure.run()
-    record = figure.record()
-    assert record is not None
+    result = figure.run()
+    record = figure.record(result)
+    assert record["reproduction"] is result
     assert [run["name"] for run in record["runs"]] == [
         "goodbooks: acl-gmf-stable-4",
         "goodbooks: acl-gmf-stable-4-with_outcome=0",
     ]
     assert [len(run["epochs"]) for run in record["runs"]] == [2, 2]
-    assert Reproduction("table1", public, tmp_path, small).record() is None
+    assert not Reproduction("table1", public, tmp_path, small).record({})["runs"]
 
 
 @pytest.mark.parametrize("name", REPRODUCIBLE)
@@ -174,6 +175,8 @@ def test_everything_has_jobs_and_a_page_before_any_is_run(
     assert (tmp_path / f"{name}.md").read_text().startswith(f"# {result['title']}")
     jobs = [job for job, _ in Reproduction(name, public, tmp_path, plan()).states()]
     assert len({job.key for job in jobs}) == len(jobs)
+    write_report(reproduction.record(result), tmp_path / "empty.html")
+    assert result["title"] in (tmp_path / "empty.html").read_text()
 
 
 def test_what_is_not_known_is_refused(public: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ runs/KEY.json    the result of every job
 work/KEY/        jobs under way; they go on from there
 NAME.json        cells with intervals, and claims with verdicts
 NAME.md          the same as a page, beside the paper's numbers
+NAME.html        the same as a report, with charts, and with epochs where they are kept
 """
 
 from __future__ import annotations
@@ -137,13 +138,17 @@ class Reproduction:
             **self.table.summary(self.plan, self.results, self.place),
         }
 
-    def record(self) -> dict[str, Any] | None:
-        """Return what an HTML report of training processes is made of; None where there is none."""
-        runs = self.table.runs(self.plan, self.results)
-        if not runs:
-            return None
-        about = {"name": self.table.title, "kind": "log", "versions": versions()}
-        return about | {"commands": [self._command()], "runs": runs, "evaluation": None}
+    def record(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Return what an HTML report is made of: the result, and epochs where they are kept."""
+        return {
+            "name": self.table.title,
+            "kind": "log",
+            "versions": versions(),
+            "commands": [self._command()],
+            "runs": self.table.runs(self.plan, self.results),
+            "evaluation": None,
+            "reproduction": result,
+        }
 
     def _run(self, executor: Executor, retry: bool, progress: Progress) -> None:
         tried: set[str] = set()

@@ -167,6 +167,7 @@ class MethodTable:
             "method": method.name,
             "title": method.title,
             "about": [f"dim {method.dim}", *(f"{name} {value:g}" for name, value in method.fixed)],
+            "swept": {"dim": method.dim, **dict(method.fixed)},
             "printed_as": method.printed,
             "column": column.name,
             "state": state,
