@@ -64,7 +64,7 @@ class Factors:
         if items.shape[1] == 1:  # pairs, as logs ask for: half the time
             products = np.einsum("bd,bd->b", vectors, self.item.take(items[:, 0], axis=0))[:, None]
         else:
-            products = np.einsum("bd,bkd->bk", vectors, self.item[items])
+            products = np.einsum("bd,bkd->bk", vectors, self.item.take(items, axis=0))
         products += self.item_bias[items]
         products += self._side(users)
         return products
