@@ -85,11 +85,12 @@ def check_free(target: Path, *, replacing: Replaceable | None = None) -> None:
     )
 
 
-def write_json(value: object, path: Path) -> None:
-    """Write plain values, all of them or nothing."""
+def write_json(value: object, path: Path, *, indent: int | None = 2) -> None:
+    """Write plain values, all of them or nothing; without an indent on one line."""
     beside = path.with_name(f"{path.name}.part")
     try:
-        beside.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        text = json.dumps(value, indent=indent, ensure_ascii=False)
+        beside.write_text(f"{text}\n", encoding="utf-8")
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)

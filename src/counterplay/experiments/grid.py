@@ -87,7 +87,7 @@ class Results:
         """Write a result, all of it or nothing."""
         self.folder.mkdir(parents=True, exist_ok=True)
         kept = {"job": job.model_dump(mode="json"), **result}
-        write_json(kept, self.folder / f"{job.key}.json")
+        write_json(kept, self.folder / f"{job.key}.json", indent=None)  # there may be thousands
         self._read[job.key] = kept
 
     def _kept(self, job: Job) -> Result | None:
