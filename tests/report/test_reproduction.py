@@ -59,7 +59,7 @@ def test_claims_are_a_table_and_what_was_not_run_is_left_out() -> None:
     (table,) = found.blocks
     assert isinstance(table, Table)
     assert table.rows == [
-        ("ml-1m", "full ranking", "ACL <b> − GMF", "+0.10", "−0.15", "−0.50 to +0.20", "3",
+        ("ml-1m", "full ranking", "ACL <b> − GMF", "+0.100", "−0.150", "−0.500 to +0.200", "3",
          "undecided")
     ]  # fmt: skip
     assert claims_section(record()) is None
@@ -110,7 +110,7 @@ def test_estimators_are_a_table_a_family() -> None:
     table = found.blocks[-1]
     assert isinstance(table, Table)
     assert table.title == "synthetic, 2 worlds"
-    assert table.rows == [("standard", "–", "–", "5.00", "+4.00", "−0.50")]
+    assert table.rows == [("standard", "–", "–", "5.00", "+4.00", "−0.500")]
 
 
 def test_the_page_escapes_what_it_shows() -> None:

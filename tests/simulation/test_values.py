@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import counterplay as cp
 from counterplay.simulation import values
 from counterplay.simulation.factors import Factors
 from counterplay.simulation.policies import Scored
-from counterplay.simulation.values import demand, gains, true_values
+from counterplay.simulation.values import demand, gains, true_values, values_at_random
 from counterplay.simulation.world import World
 
 FORMULAS = {
@@ -105,6 +106,34 @@ def test_demand_does_not_depend_on_how_many_users_are_worked_on_at_a_time(
     expected = demand(place, users, seen)
     monkeypatch.setattr(values, "_AT_ONCE", at_once)
     np.testing.assert_allclose(demand(place, users, seen), expected, rtol=1e-14)
+
+
+@given(st.integers(0, 99), st.integers(1, 4))
+def test_a_random_ranking_is_worth_the_mean_over_all_orders(seed: int, n_items: int) -> None:
+    place, seen = world(seed, 3, n_items, noise=0.5), seen_by(seed, 3, n_items)
+    if not demand(place, np.arange(3), seen).sum():
+        return
+    metrics, k = tuple(FORMULAS), (1, 3)
+    found = values_at_random(place, seen, metrics=metrics, k=k, time=1.0)
+    orders = list(permutations(range(n_items)))
+    all_values = [
+        true_values(place, Ordered(order), seen, metrics=metrics, k=k, time=1.0) for order in orders
+    ]
+    for name, value in found.items():
+        assert value == pytest.approx(np.mean([each[name] for each in all_values]), rel=1e-9)
+
+
+class Ordered:
+    """Ranks all items of everybody in one order."""
+
+    def __init__(self, order: tuple[int, ...]) -> None:
+        self.place = -np.argsort(order).astype(float)
+
+    def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.floating]:
+        return np.take_along_axis(self.of_all(users), items, axis=1)
+
+    def of_all(self, users: NDArray[np.integer]) -> NDArray[np.floating]:
+        return np.tile(self.place, (len(users), 1))
 
 
 @given(st.integers(0, 999))

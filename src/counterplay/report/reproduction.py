@@ -127,7 +127,8 @@ def _lines(column: str, cells: list[Row], swept: str, titles: list[str]) -> Pane
         x = [each["swept"][swept] for each in own]
         ticks.update(x)
         hover = [
-            f"{figures.text(title)}<br>{_AXES[swept]} {each['swept'][swept]:g}: {each['value']:.2f}"
+            f"{figures.text(title)}<br>{_AXES[swept]} {each['swept'][swept]:g}: "
+            + _plain(each["value"])
             for each in own
         ]
         errors = [each["low"] for each in own], [each["high"] for each in own]
@@ -145,7 +146,7 @@ def _dots(column: str, cells: list[Row]) -> Panel:
     names = [each["title"] for each in cells]
     values = [each["value"] for each in cells]
     hover = [
-        f"{figures.text(each['title'])}<br>{each['value']:.2f}<br>{_ends(each, _plain)}"
+        f"{figures.text(each['title'])}<br>{_plain(each['value'])}<br>{_ends(each, _plain)}"
         for each in cells
     ]
     best = values.index(max(values)) if len(values) > 1 else None
@@ -160,7 +161,7 @@ def _table(cells: list[Row]) -> Table:
             "method": [f"{each['title']} ({', '.join(each['about'])})" for each in cells],
             "measured by": [each["column"] for each in cells],
             "paper": [NONE if not each["paper"] else f"{each['paper'][0]:.2f}" for each in cells],
-            "ours": [f"{each['value']:.2f}" for each in cells],
+            "ours": [_plain(each["value"]) for each in cells],
             "95% interval": [_ends(each, _plain) for each in cells],
             "seeds": [str(each["n"]) for each in cells],
         },
@@ -208,11 +209,16 @@ def _root(squared: float) -> str:
 
 
 def _plain(value: float | None) -> str:
-    return NONE if value is None else f"{value:.2f}"
+    return NONE if value is None else f"{value:.{_digits(value)}f}"
 
 
 def _signed(value: float | None) -> str:
-    return NONE if value is None else f"{value:+.2f}".replace("-", "−")
+    return NONE if value is None else f"{value:+.{_digits(value)}f}".replace("-", "−")
+
+
+def _digits(value: float) -> int:
+    """Return how many decimals show what matters of points."""
+    return 2 if abs(value) >= 1 else 3
 
 
 def _ends(each: Row, show: Callable[[float | None], str]) -> str:

@@ -107,3 +107,29 @@ def true_values(
         for cut in k
     }
     return values | {("ctr", cut): float(by_place[:cut].sum() / (len(users) * cut)) for cut in k}
+
+
+def values_at_random(
+    world: World,
+    seen: Interactions,
+    *,
+    metrics: Sequence[str] = ("hit", "ndcg"),
+    k: Sequence[int] = (10,),
+    time: float = 0.0,
+) -> dict[tuple[str, int], float]:
+    """Return what ranking the unseen items at random is worth in truth, in expectation.
+
+    Every place then has the mean relevance of what the user has not seen.
+    """
+    users = np.arange(world.n_users)
+    wanted = demand(world, users, seen, time=time)
+    pairs = np.unique(seen.user.astype(np.int64) * world.n_items + seen.item)
+    unseen = world.n_items - np.bincount(pairs // world.n_items, minlength=world.n_users)
+    a_place = wanted / np.maximum(unseen, 1)
+    values = {}
+    for metric in metrics:
+        for cut in k:
+            up_to = np.concatenate([[0.0], gains(metric, cut, cut).cumsum()])
+            filled = up_to[np.minimum(unseen, cut)]  # short lists end early
+            values[metric, cut] = float(a_place @ filled / wanted.sum())
+    return values

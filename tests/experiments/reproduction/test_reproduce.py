@@ -151,6 +151,12 @@ def test_worlds_tell_the_truth_and_figures_keep_every_epoch(
     assert found[0]["parameters"]["exposure"] == 0  # the world's own
     assert "two-stage worlds" in (tmp_path / "table1.md").read_text()
 
+    result = Reproduction("table1", public, tmp_path, small, ("goodbooks-world", "/pop")).run()
+    *_, pop = cells_of(result, "pop-8", dataset="goodbooks", metric="hit@10")
+    assert pop["column"] == "truth"
+    assert 0 < pop["bounds"]["random"] < pop["value"] <= pop["bounds"]["best"]
+    assert "Hit@10 of a random ranking is" in (tmp_path / "table1.md").read_text()
+
     two = plan(trials=2, seeds=1)
     figure = Reproduction("figure-a1", public, tmp_path, two, ("acl-gmf-stable",))
     result = figure.run()

@@ -20,19 +20,23 @@ from counterplay.experiments.reproduction.offline import judged, tried
 from counterplay.experiments.run import train_run, versions
 from counterplay.experiments.stage import Evaluation
 from counterplay.simulation.store import load_world
-from counterplay.simulation.values import true_values
+from counterplay.simulation.values import true_values, values_at_random
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
+    from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
     from counterplay.experiments.grid import Job, Result
     from counterplay.experiments.reproduction.datasets import Place
     from counterplay.experiments.stage import RowMetric
     from counterplay.models.scorer import Scorer
+    from counterplay.simulation.world import World
 
 _METRICS: tuple[RowMetric, ...] = ("hit", "ndcg")
 _K = (5, 10)
+_LAST = float(len(RATES) - 1)  # the round whose clicks are the test
 _KEPT = ("metric", "k", "estimator", "protocol", "value", "low", "high", "n", "ess")
 _RECORDED = (
     *("configuration", "versions", "dataset", "parameters", "validation"),
@@ -122,15 +126,35 @@ def _evaluated(job: TrainJob, place: Place) -> list[dict[str, Any]]:
     if world is not None:
         stage, (contestant,) = staged([run], data, Evaluation(), world=world)
         assert stage.world is not None
-        last = float(len(RATES) - 1)
-        values = true_values(
-            stage.world, contestant.scores, stage.seen, metrics=_METRICS, k=_K, time=last
-        )
-        about = {"estimator": "truth", "protocol": "full", "low": None, "high": None, "ess": None}
-        n = stage.world.n_users
-        found += [
-            {"metric": metric, "k": k, **about, "value": value, "n": n}
-            for (metric, k), value in values.items()
-            if metric in _METRICS
-        ]
+        of_what: dict[str, Any] = {"metrics": _METRICS, "k": _K, "time": _LAST}
+        known = stage.world, stage.seen
+        found += _exact("truth", true_values(known[0], contestant.scores, known[1], **of_what))
+        if job.method.candidate == "pop":  # once a world: what all are to be held against
+            best = true_values(known[0], Relevance(known[0]), known[1], **of_what)
+            found += _exact("best", best) + _exact("random", values_at_random(*known, **of_what))
     return found
+
+
+def _exact(name: str, values: dict[tuple[str, int], float]) -> list[dict[str, Any]]:
+    """Return true values as estimates without doubt."""
+    about = {"estimator": name, "protocol": "full", "low": None, "high": None, "ess": None}
+    return [
+        {"metric": metric, "k": k, **about, "value": value, "n": None}
+        for (metric, k), value in values.items()
+        if metric in _METRICS
+    ]
+
+
+class Relevance:
+    """Ranks by the truth itself: no ranking is worth more."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.floating]:
+        """Return the relevance of `items` `[B, K]`, `[B, K]`."""
+        return self._world.relevance(users, items, time=_LAST)
+
+    def of_all(self, users: NDArray[np.integer]) -> NDArray[np.floating]:
+        """Return the relevance of all items, `[B, n_items]`."""
+        return self._world.relevance(users, time=_LAST)

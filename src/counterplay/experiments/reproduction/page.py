@@ -81,11 +81,24 @@ def _methods_page(result: dict[str, Any]) -> list[str]:
             lines += [_DISTINCT, ""]
         if dataset in STAND_INS and not worlds:
             lines += [_NO_TIMES, ""]
-        lines += [*_table(of_it), ""]
+        lines += [*_table(of_it), "", *_bounds(of_it)]
         if dataset == "ml-1m" and not worlds:
             lines += _baselines(of_it)
         lines += _remarks(of_it)
     return lines
+
+
+def _bounds(cells: list[dict[str, Any]]) -> list[str]:
+    """Say between what the truth can lie."""
+    for cell in cells:
+        if cell["bounds"]:
+            random, best = cell["bounds"]["random"], cell["bounds"]["best"]
+            text = (
+                f"In truth, Hit@10 of a random ranking is {random:.3f}, and of one by relevance "
+                f"itself {best:.3f}: a value is the share of all clicks that users would give."
+            )
+            return [text, ""]
+    return []
 
 
 def _table(cells: list[dict[str, Any]]) -> list[str]:
@@ -123,11 +136,17 @@ def _printed(cell: dict[str, Any]) -> str:
 def _value(cell: dict[str, Any]) -> str:
     if cell["value"] is None:
         return str(cell["state"])
-    text = f"{cell['value']:.2f}"
+    digits = _digits(cell["value"])
+    text = f"{cell['value']:.{digits}f}"
     if cell["deviation"] is not None:
-        text += f" ± {cell['deviation']:.2f}"
+        text += f" ± {cell['deviation']:.{digits}f}"
     low, high = cell["over_users"]
-    return text if low is None else f"{text} [{low:.1f}, {high:.1f}]"
+    return text if low is None else f"{text} [{low:.{digits - 1}f}, {high:.{digits - 1}f}]"
+
+
+def _digits(value: float) -> int:
+    """Return how many decimals show what matters of points."""
+    return 2 if abs(value) >= 1 else 3
 
 
 def _points(value: float | None) -> str:
@@ -193,13 +212,14 @@ def _claims(claims: list[dict[str, Any]]) -> list[str]:
 
 def _claim(each: dict[str, Any]) -> list[str]:
     known = each["low"] is not None
+    digits = _digits(each["value"] or 0.0)
     return [
         each["dataset"],
         f"{_TITLES[each['metric']]}, {each['column']}",
         f"{each['first']} − {each['second']}",
         "" if each["paper"] is None else f"{each['paper']:+.2f}",
-        "not run" if each["value"] is None else f"{each['value']:+.2f}",
-        f"[{each['low']:+.2f}, {each['high']:+.2f}]" if known else "",
+        "not run" if each["value"] is None else f"{each['value']:+.{digits}f}",
+        f"[{each['low']:+.{digits}f}, {each['high']:+.{digits}f}]" if known else "",
         str(each["n"]),
         each["verdict"] if each["n"] else "not run",
     ]

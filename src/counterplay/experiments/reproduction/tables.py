@@ -183,6 +183,7 @@ class MethodTable:
             "n_trials": sum(results.of(job) is not None for job in trials),
             "parameters": next((found["parameters"] for found in done.values()), None),
             "seconds": round(sum(found["seconds"] for found in done.values()), 1),
+            "bounds": _bounds(done.values()) if column.estimator == "truth" else {},
         }
         return [
             about | _measured(done, column, metric, k)
@@ -243,6 +244,19 @@ def _measured(done: dict[int, Result], column: Column, metric: str, k: int) -> d
         "over_users": of_users[0] if of_users else None,
         "values": values,
     }
+
+
+def _bounds(done: Iterable[Result]) -> dict[str, float]:
+    """Return the means of what random and perfect rankings are worth, where results have them."""
+    values: dict[str, list[float]] = {}
+    for result in done:
+        for each in result["metrics"]:
+            if each["estimator"] in ("random", "best") and (each["metric"], each["k"]) == (
+                "hit",
+                10,
+            ):
+                values.setdefault(each["estimator"], []).append(100 * each["value"])
+    return {name: float(np.mean(found)) for name, found in values.items()}
 
 
 def _paper(
