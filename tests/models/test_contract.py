@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 import counterplay as cp
+from counterplay.models.factorization import GMF
 from counterplay.models.registry import ModelName, build
 from counterplay.models.scorer import History, Scorer
 
@@ -99,3 +100,23 @@ def test_items_without_training_are_what_their_features_say(name: ModelName) -> 
     scores = model(torch.tensor([1]), torch.tensor([[0, 1, 2]]), history)[0].tolist()
     assert scores[1] == pytest.approx(scores[2], abs=1e-6)
     assert scores[0] != pytest.approx(scores[1], abs=1e-6)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_features_say_the_same_of_few_ids_and_of_all(sparse: bool) -> None:
+    """Many ids are looked up in the whole table, few are computed one by one; gradients agree."""
+    found = []
+    for repeats in (1, 40):
+        model = make_model("gmf", features=True).train()
+        assert isinstance(model, GMF)
+        model.item.sparse = sparse
+        items = torch.tensor([[0, 2, 1]]).repeat(repeats, 1)
+        scores = model(torch.zeros(repeats, dtype=torch.int64), items)
+        scores.mean(0).sum().backward()
+        assert model.item.features is not None
+        held = [model.item.own, *model.item.features.parameters()]
+        gradients = [each.grad.to_dense() for each in held if each.grad is not None]
+        found.append([scores[0].detach(), *gradients])
+    assert len(found[0]) == 4  # scores, and gradients of vectors, of tokens and of numbers
+    for few, many in zip(*found, strict=True):
+        torch.testing.assert_close(few, many)

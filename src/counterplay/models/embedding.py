@@ -58,9 +58,13 @@ class Embedding(nn.Module):
         unknown = None if self.training else index < 0
         if unknown is not None and bool(unknown.any()):
             known = index.clamp(min=0)
-        found = rows(self.own, known, sparse=self.sparse)
-        if self.features is not None:
+        if self.features is None:
+            found = rows(self.own, known, sparse=self.sparse)
+        elif self._whole(index):
+            found = rows(self.table(), known)
+        else:
             distinct, inverse = torch.unique(known, return_inverse=True)
+            found = rows(self.own, known, sparse=self.sparse)
             found = found + rows(self.features(distinct), inverse)
         if known is not index and unknown is not None:
             found = torch.where(unknown[..., None], self.table().mean(0), found)
@@ -68,16 +72,23 @@ class Embedding(nn.Module):
 
     def products(self, vectors: Tensor, index: Tensor) -> Tensor:
         """Return the inner products of `vectors` `[B, width]` with those at `index` `[B, K]`."""
-        if self.features is None and (self.training or not bool((index < 0).any())):
-            return products(vectors, self.own, index, sparse=self.sparse)
+        if self.training or not bool((index < 0).any()):
+            if self.features is None:
+                return products(vectors, self.own, index, sparse=self.sparse)
+            if self._whole(index):
+                return products(vectors, self.table(), index)
         return dots(vectors, self(index))
 
     def table(self) -> Tensor:
         """Return all vectors, `[n, width]`."""
         if self.features is None:
             return self.own
-        said: Tensor = self.features(torch.arange(len(self.own), device=self.own.device))
+        said: Tensor = self.features()
         return self.own + said
+
+    def _whole(self, index: Tensor) -> bool:
+        """Tell whether so many are asked for that what all features say is sooner computed."""
+        return index.numel() >= len(self.own) and not self.sparse
 
 
 class PairOptions(TypedDict, total=False):
@@ -142,21 +153,25 @@ class FeatureEncoder(nn.Module):
             for n in (n_tokens, self.numbers.shape[1])
         )
 
-    def forward(self, index: Tensor) -> Tensor:
-        """Return the vectors of the ids at `index` `[n]`, `[n, width]`."""
-        said = 0 if self.number_vectors is None else self.numbers[index] @ self.number_vectors
+    def forward(self, index: Tensor | None = None) -> Tensor:
+        """Return the vectors of the ids at `index` `[n]`, or of all of them, `[n, width]`."""
+        numbers = self.numbers if index is None else self.numbers[index]
+        said = 0 if self.number_vectors is None else numbers @ self.number_vectors
         if self.token_vectors is None:
-            return said + self.numbers.new_zeros(len(index), 1)
+            return said + numbers.new_zeros(len(numbers), 1)
+        if index is None:
+            return said + self._bags(self.tokens, self.offsets[:-1], self.shares)
         begins, lengths = self.offsets[index], self.offsets[index + 1] - self.offsets[index]
         bag = torch.repeat_interleave(torch.arange(len(index), device=index.device), lengths)
         first = torch.cumsum(lengths, 0) - lengths
         place = begins[bag] + torch.arange(len(bag), device=index.device) - first[bag]
-        return said + F.embedding_bag(
-            self.tokens[place],
-            self.token_vectors,
-            first,
-            mode="sum",
-            per_sample_weights=self.shares[place],
+        return said + self._bags(self.tokens[place], first, self.shares[place])
+
+    def _bags(self, tokens: Tensor, first: Tensor, shares: Tensor) -> Tensor:
+        """Return the sum of each bag's vectors; a bag begins at its `first` token."""
+        assert self.token_vectors is not None
+        return F.embedding_bag(
+            tokens, self.token_vectors, first, mode="sum", per_sample_weights=shares
         )
 
 
