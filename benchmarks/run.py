@@ -32,6 +32,7 @@ NAMES = (
     "worlds",
     "randomised",
     "recipes",
+    "curves",
     "demo",
     "estimators",
 )
