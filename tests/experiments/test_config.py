@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
 from counterplay import ConfigError
-from counterplay.experiments.config import run_config
+from counterplay.experiments.config import run_config, training_command
 from counterplay.learning.config import Game, Training
 
 
@@ -57,3 +58,15 @@ def test_options_that_a_method_does_not_have_are_refused() -> None:
     assert type(run_config(None, []).of_method()) is Game
     with pytest.raises(ConfigError, match=r"training\.alpha with erm"):
         run_config(None, ["method=erm", "training.alpha=2.0"]).of_method()
+
+
+@pytest.mark.parametrize("method", ["erm", "ps", "acl"])
+def test_a_record_says_the_command_that_trains_it(method: str) -> None:
+    settings = ["candidate.name=mlp", "training.rate=0.003", "training.link.floor=0.05"]
+    settings = settings[: 2 if method == "erm" else 3]
+    config = run_config(None, [f"method={method}", *settings])
+    command = shlex.split(training_command(config.model_dump(mode="json"), "a run"))
+    assert command[:7] == ["counterplay", "train", "DATA", "--out", "a run", "--method", method]
+    assignments = command[8::2]
+    assert len(assignments) == len(settings)
+    assert run_config(None, [f"method={method}", *assignments]) == config

@@ -100,6 +100,19 @@ def progress(text: str, *, unit: str = "rows") -> Iterator[Callable[..., None]]:
         )
 
 
+def stages() -> Callable[[str], None]:
+    """Return what says each stage of long work once, where there is no terminal to show it on."""
+    last = ""
+
+    def tell(text: str) -> None:
+        nonlocal last
+        if text != last and not err.is_terminal:
+            err.print(text, markup=False)
+        last = text
+
+    return tell
+
+
 @contextmanager
 def working(text: str) -> Iterator[None]:
     """Show that work of unknown length goes on, and for how long it has."""

@@ -190,6 +190,8 @@ def _give(result: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
 
 
 def _show_comparisons(found: list[dict[str, Any]]) -> None:
+    from counterplay.evaluation.comparison import beyond_chance
+
     console.print_table(
         "differences on the same rows; p by sign flips over users, Holm's correction",
         {
@@ -203,8 +205,7 @@ def _show_comparisons(found: list[dict[str, Any]]) -> None:
         },
     )
     for each in found:
-        beyond_chance = each["low"] is not None and each["low"] * each["high"] > 0
-        if each["statement"] and beyond_chance:
+        if each["statement"] and beyond_chance(each["low"], each["high"]):
             console.out.print(
                 f"{_metric(each)}, {each['estimator']}: {each['statement']}", markup=False
             )

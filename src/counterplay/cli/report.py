@@ -85,9 +85,20 @@ def _runs(paths: list[Path], evaluation: Path | None) -> dict[str, Any]:
         "name": ", ".join(logs),
         "kind": "log",
         "versions": runs[0].get("versions"),
+        "commands": [command for run in runs if (command := _command(run)) is not None],
         "runs": runs,
         "evaluation": None if evaluation is None else _evaluation(evaluation),
     }
+
+
+def _command(run: dict[str, Any]) -> str | None:
+    """Return what trains a run again; the page itself refuses a record of another form."""
+    from counterplay.experiments.config import training_command
+
+    try:
+        return training_command(run["configuration"], run["name"])
+    except (LookupError, TypeError, ValueError):
+        return None
 
 
 def _evaluation(path: Path) -> dict[str, Any]:

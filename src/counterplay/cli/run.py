@@ -132,13 +132,17 @@ def _study(
         console.resumable("the same command goes on where it stopped"),
         console.progress("starting", unit="epochs") as bar,
     ):
+        tell = console.stages()
+
+        def show(text: str, done: int, total: int | None) -> None:
+            bar(done, total, text)
+            if total is not None:  # what takes long
+                tell(text)
+
         study = run_study(
-            source,
-            folder,
-            settings,
-            command=shlex.join(["counterplay", *context.obj]),
-            progress=lambda text, done, total: bar(done, total, text),
-        )
+            source, folder, settings,
+            command=shlex.join(["counterplay", *context.obj]), progress=show,
+        )  # fmt: skip
         write_report(study.record, page)
     if as_json:
         console.print_json(study.record)

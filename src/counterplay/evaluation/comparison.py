@@ -25,7 +25,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+
 _ROUNDING = 1e-12  # of Σ |d_u|: sums closer than that are a tie
+
+
+def beyond_chance(low: float | None, high: float | None) -> bool:
+    """Tell whether the interval of a difference is known and leaves out 0.
+
+    Example:
+        >>> beyond_chance(0.1, 0.3), beyond_chance(-0.1, 0.3), beyond_chance(None, None)
+        (True, False, False)
+    """
+    return low is not None and high is not None and low * high > 0
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import json
+import shlex
 import tomllib
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 
@@ -108,6 +110,11 @@ def configured(
     if file is not None:
         try:
             values = tomllib.loads(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ConfigError(
+                f"a configuration must be a readable TOML file; found none at '{file}'; name "
+                "another"
+            ) from None
         except (OSError, ValueError) as error:
             raise ConfigError(
                 f"a configuration must be a readable TOML file; found {error} in '{file}'; "
@@ -165,3 +172,26 @@ def _sentence(error: ValidationError, kind: type[BaseModel]) -> str:
     nearest = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
     hint = f"did you mean '{nearest[0]}'" if nearest else f"known are {', '.join(known)}"
     return f"every setting must be a known one; found '{place}'; {hint}"
+
+
+def training_command(configuration: dict[str, Any], name: str) -> str:
+    """Return the command that trains as a record says, with what is not the default spelt out."""
+    method = configuration["method"]
+    usual = RunConfig.model_validate({"method": method}).model_dump(mode="json")
+    given = RunConfig.model_validate(configuration).model_dump(mode="json")
+    settings = [
+        f"--set {shlex.quote(f'{key}={json.dumps(value)}')}"
+        for key, value in _leaves(given).items()
+        if value is not None and value != _leaves(usual).get(key)
+    ]
+    words = ["counterplay train DATA", f"--out {shlex.quote(name)}", f"--method {method}"]
+    return " ".join(words + settings)
+
+
+def _leaves(values: dict[str, Any], above: str = "") -> dict[str, Any]:
+    """Return nested values by the names that `section.key=value` has for them."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        deeper = isinstance(value, dict)
+        found |= _leaves(value, f"{above}{key}.") if deeper else {f"{above}{key}": value}
+    return found

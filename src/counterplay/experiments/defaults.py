@@ -9,6 +9,8 @@ import numpy as np
 from counterplay.data.splits import VALIDATION
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from counterplay.data.interactions import Interactions
     from counterplay.data.splits import Split
 
@@ -44,7 +46,12 @@ def least_unseen(split: Split, part: int) -> int:
 
     So many negatives can be drawn, whoever they are drawn for.
     """
+    return int(n_unseen(split, part).min(initial=split.interactions.n_items))
+
+
+def n_unseen(split: Split, part: int) -> NDArray[np.int64]:
+    """Return how many items the user of each row of a part has in no row up to that part."""
     log = split.interactions
     pairs = np.unique(log.pair[split.part <= part])
     unseen = log.n_items - np.bincount(pairs // log.n_items, minlength=log.n_users)
-    return int(unseen[log.user[split.part == part]].min(initial=log.n_items))
+    return np.asarray(unseen[log.user[split.part == part]])

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from counterplay.data.splits import Split
     from counterplay.evaluation.estimators import Values
+    from counterplay.experiments.progress import Steps
     from counterplay.simulation.world import World
 
 Table = str | Path | pl.DataFrame
@@ -109,6 +110,7 @@ def staged(
     *,
     scores: Mapping[str, Table] | None = None,
     world: World | str | Path | None = None,
+    progress: Steps = lambda *_: None,
 ) -> tuple[Stage, list[Contestant]]:
     """Load the data and the runs, which must have been trained on them, and scores beside them."""
     records = [read_record(run) for run in runs]
@@ -118,7 +120,8 @@ def staged(
         raise ConfigError(
             "compared runs must all predict ratings or all rank; found both; compare like with like"
         )
-    stage = Stage(split, config, explicit=explicit[0], world=_world(world, split))
+    known = _world(world, split)
+    stage = Stage(split, config, explicit=explicit[0], world=known, progress=progress)
     for run, record in zip(runs, records, strict=True):
         check_trained_on(run, record, split)
     names = _names([Path(run) for run in runs])

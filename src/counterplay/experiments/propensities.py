@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from counterplay.data.interactions import Interactions
     from counterplay.evaluation.scoring import Scores
+    from counterplay.experiments.progress import Steps
     from counterplay.models.scorer import Scorer
 
 EstimatorName = Literal[
@@ -130,6 +131,8 @@ def fitted_propensities(
     targets: Interactions,
     settings: OpponentSettings,
     seed: int,
+    *,
+    progress: Steps = lambda *_: None,
 ) -> NDArray[np.float64]:
     """Return the propensities of the targets by a model: propensity, robust or robust-shared.
 
@@ -143,8 +146,10 @@ def fitted_propensities(
     kin = rivals[0] if estimator == "robust-shared" else contestant
     exposure = settings.build(train, seed, kin.settings)
     game = settings.game(train, seed)
+    text = f"evaluating: {estimator}" + ("" if kin is rivals[0] else f", {contestant.name}")
+    watch = [lambda epoch: progress(text, epoch.epoch + 1, game.epochs)]
     if estimator == "propensity":
-        erm(exposure, replace(train, rating=None), game.plain())
+        erm(exposure, replace(train, rating=None), game.plain(), callbacks=watch)
     else:
         everybody = list(rivals) if estimator == "robust-shared" else [contestant]
         players, batches = _playable(everybody, estimator)
@@ -153,11 +158,11 @@ def fitted_propensities(
             for each in players
             if each.model is not None
         ]
-        fit = opponent(models, exposure, train, game, batches=batches)
+        fit = opponent(models, exposure, train, game, batches=batches, callbacks=watch)
         if len(fit.epochs) == game.epochs and _moves([each.objective for each in fit.epochs]):
             warnings.warn(
                 f"{estimator}: the opponent was still moving after {game.epochs} epochs; raise "
-                "opponent.epochs",
+                "epochs of the opponent's settings",
                 CounterplayWarning,
                 stacklevel=2,
             )

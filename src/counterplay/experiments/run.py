@@ -89,12 +89,20 @@ def train_run(
 
 def read_record(directory: str | Path) -> dict[str, Any]:
     """Return the record of a finished run."""
+    folder = Path(directory)
     try:
-        record = json.loads((Path(directory) / "run.json").read_text(encoding="utf-8"))
+        record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
+        found, remedy = "none", "train with counterplay train, or let it go on with --resume"
+        runs = sorted(each.parent.name for each in folder.glob("runs/*/run.json"))
+        if runs:
+            found = "a study with " + ", ".join(runs)
+            remedy = f"name one of its runs, such as '{folder / 'runs' / runs[0]}'"
+        elif not folder.is_dir():
+            found, remedy = "no folder", "name another"
         raise DataError(
-            f"a run directory must hold a readable run.json; found none in '{directory}'; train "
-            "with counterplay train, or let it go on with --resume"
+            f"a run directory must hold a readable run.json; found {found} in '{directory}'; "
+            f"{remedy}"
         ) from None
     if not isinstance(record, dict) or not record.keys() >= {"configuration", "dataset", "data"}:
         raise DataError(

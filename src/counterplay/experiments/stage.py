@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from counterplay.data.splits import TEST, VALIDATION
 from counterplay.errors import ConfigError, DataError
-from counterplay.evaluation.comparison import compare
+from counterplay.evaluation.comparison import beyond_chance, compare
 from counterplay.evaluation.estimators import finite, weights_of
 from counterplay.evaluation.metrics import SMALLER_IS_BETTER, ranking_metrics, rating_errors
 from counterplay.evaluation.ranks import MEMORY, full_ranks, sampled_candidates, sampled_ranks
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.data.splits import Split
+    from counterplay.experiments.progress import Steps
     from counterplay.simulation.world import World
 
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -89,8 +90,15 @@ class Stage:
     """The rows that all contestants of one evaluation are judged on."""
 
     def __init__(
-        self, split: Split, config: Evaluation, *, explicit: bool, world: World | None = None
+        self,
+        split: Split,
+        config: Evaluation,
+        *,
+        explicit: bool,
+        world: World | None = None,
+        progress: Steps = lambda *_: None,
     ) -> None:
+        self.progress = progress
         self.split, self.config, self.explicit, self.world = split, config, explicit, world
         held_out = TEST if config.part == "test" else VALIDATION
         self.targets = split.test if config.part == "test" else split.validation
@@ -169,7 +177,7 @@ class Stage:
             return oracle_propensities(self.world, self.targets)
         return fitted_propensities(
             estimator, contestant, rivals, self.train, self.seen, self.targets, config.opponent,
-            config.seed,
+            config.seed, progress=self.progress,
         )  # fmt: skip
 
     def compared(
@@ -212,5 +220,9 @@ class Stage:
                     sign = -1 if metric in SMALLER_IS_BETTER else 1
                     one, other = sign * by_name[first], sign * by_name[second]
                     found[-1]["flip"] = finite(smallest_flip(one, other, weights))
-                    found[-1]["statement"] = statement(first, second, one, other, weights)
+                    found[-1]["statement"] = (
+                        statement(first, second, one, other, weights)
+                        if not difference.value or beyond_chance(difference.low, difference.high)
+                        else f"{first} and {second} are not told apart: it may be chance"
+                    )
         return found

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 from counterplay.data.files import check_free, read_json, write_json
 from counterplay.data.preparation import prepare
 from counterplay.data.profile import profile
-from counterplay.data.splits import Split
+from counterplay.data.splits import TEST, Split
 from counterplay.data.store import load_split, save
 from counterplay.errors import ConfigError, CounterplayWarning, DataError
+from counterplay.experiments.defaults import n_unseen
 from counterplay.experiments.diagnostics import diagnostics
 from counterplay.experiments.evaluation import check_scores, compared, staged
 from counterplay.experiments.notes import noted, tell
@@ -34,14 +35,14 @@ from counterplay.experiments.worlds import deployed
 from counterplay.showing import Shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import polars as pl
 
-    Steps = Callable[[str, int, int | None], None]
+    from counterplay.experiments.progress import Steps
 
 PLAN, STUDY, EVALUATION, ONLINE = "plan.json", "study.json", "evaluation.json", "online.json"
-_MANY_REPEATS = 0.05  # of the test rows
+_MANY = 0.05  # of the test rows
 _VALUED = ("hit", "ndcg", "mrr", "dcg")  # what a ranking is worth in a world
 
 
@@ -126,7 +127,7 @@ def run_study(
         data, world = _place(place, folder, config)
         known = place is not None and data.exists()  # a frame may have changed
         split = load_split(data) if known else _prepared(source, config)
-        _note_repeats(split)
+        _note_rows(split, config)
     how = config.check(split, world=world is not None)
     check_scores(config.scores, split, how)
     plan["log"] = [split.interactions.fingerprint, split.fingerprint]
@@ -135,7 +136,9 @@ def run_study(
     if not (folder / EVALUATION).exists():
         progress("evaluating", 0, None)
         with noted() as reservations:
-            stage, contestants = staged(runs, data, how, scores=config.scores, world=world)
+            stage, contestants = staged(
+                runs, data, how, scores=config.scores, world=world, progress=progress
+            )
             if stage.world is not None:
                 contestants = [old_system(stage.world), *contestants]
                 test = config.online_in(stage.world)
@@ -153,13 +156,29 @@ def run_study(
     return study
 
 
-def _note_repeats(split: Split) -> None:
-    """Say when much of the test is known from training: a model that remembers does well there."""
-    if split.counts["test"] and split.seen_share > _MANY_REPEATS:
-        note = (
-            f"{split.seen_share:.0%} of the test rows repeat a pair of training, and a model that "
-            "remembers does well on those; preparation.duplicates=first keeps each pair once"
+def _note_rows(split: Split, config: StudyConfig) -> None:
+    """Say what of the rows is not as one might think."""
+    notes = []
+    if split.interactions.rating is not None and config.feedback == "clicks":
+        notes.append(
+            "ratings are not looked at: every row counts as a click, whatever its rating; "
+            "--feedback ratings predicts them"
         )
+    if split.counts["test"] and split.seen_share > _MANY:
+        notes.append(
+            f"{split.seen_share:.0%} of the test rows repeat a pair of training and are ranked all "
+            "the same, and a model that remembers does well on those; "
+            "preparation.duplicates=first keeps each pair once"
+        )
+    k = max(config.evaluation.k)
+    if split.counts["test"] and config.feedback == "clicks":
+        certain = float((n_unseen(split, TEST) < k).mean())
+        if certain > _MANY:
+            notes.append(
+                f"{certain:.0%} of the test rows are ranked among {k} items or fewer, and are hits "
+                f"at {k} whatever the ranking; name a smaller --k"
+            )
+    for note in notes:
         warnings.warn(note, CounterplayWarning, stacklevel=2)
 
 
@@ -262,7 +281,8 @@ def _trained(
     """Train a candidate, or let its training go on; return its run directory."""
     place, wanted = folder / "runs" / name, config.run(name, split)
     epochs = wanted.training.epochs
-    progress(f"training {name}", 0, epochs)
+    if not (place / "run.json").exists():
+        progress(f"training {name}", 0, epochs)
     with noted():  # they are in its record
         train_run(
             data,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from counterplay.evaluation.comparison import beyond_chance
 from counterplay.evaluation.metrics import SMALLER_IS_BETTER
 from counterplay.experiments.old_system import NAME as OLD_SYSTEM
 from counterplay.experiments.propensities import SHARED
@@ -104,7 +105,7 @@ def _lead(
     return {
         "runner_up": rival,
         "difference": {"value": sign * each["value"], "low": low, "high": high},
-        "decided": low is not None and high is not None and low * high > 0,
+        "decided": beyond_chance(low, high),
         "flip": each["flip"],
     }
 
@@ -185,6 +186,8 @@ def _turns(choice: dict[str, Any]) -> list[str]:
     if choice["runner_up"] is None or choice["estimator"] == "standard" or _tied(choice):
         return []
     name, rival, flip = choice["candidate"], choice["runner_up"], choice["flip"]
+    if not choice["decided"]:
+        return []  # what may be chance needs no error to turn
     if flip is None:
         return [f"No error in the odds of exposure would put {rival} before {name}."]
     if flip < 1.01:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from counterplay.evaluation.comparison import beyond_chance
 from counterplay.report import figures
 from counterplay.report.blocks import (
     Block,
@@ -198,7 +199,9 @@ def _differences(found: list[dict[str, Any]], title: str) -> Table:
         "difference": column(lambda each: number(each["value"], "+")),
         "interval": column(lambda each: interval(each["low"], each["high"], "+")),
         "p": column(lambda each: chance(each["p"])),
-        "beyond chance": column(lambda each: "yes" if _stands(each) else "no"),
+        "beyond chance": column(
+            lambda each: "yes" if beyond_chance(each["low"], each["high"]) else "no"
+        ),
         "turns at Γ": column(_flip),
         "in words": column(lambda each: each.get("statement") or NONE),
     }
@@ -206,11 +209,6 @@ def _differences(found: list[dict[str, Any]], title: str) -> Table:
         title += f" in {columns.pop('metric')[0]}"
     words = {"first − second", "estimator", "metric", "beyond chance", "in words"}
     return Table(title, columns, words)
-
-
-def _stands(each: dict[str, Any]) -> bool:
-    low, high = each["low"], each["high"]
-    return low is not None and high is not None and low * high > 0
 
 
 def _flip(each: dict[str, Any]) -> str:

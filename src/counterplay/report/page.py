@@ -25,10 +25,8 @@ from counterplay.report.summary import TRUTH, summary
 from counterplay.report.training import training_section
 from counterplay.report.words import plain
 
+REPRODUCTION = (claims_section, cells_section, families_section)
 SECTIONS = (
-    claims_section,
-    cells_section,
-    families_section,
     estimates_section,
     differences_section,
     sensitivity_section,
@@ -54,7 +52,7 @@ def render(record: dict[str, Any]) -> str:
 
 
 def _page(record: dict[str, Any]) -> str:
-    sections = [found for make in SECTIONS if (found := make(record)) is not None]
+    sections = [found for make in (*REPRODUCTION, *SECTIONS) if (found := make(record)) is not None]
     drawn = {
         f"{chart.name}-{place}": panel.figure
         for section in sections

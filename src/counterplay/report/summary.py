@@ -161,7 +161,7 @@ def _doubt(each: dict[str, Any]) -> list[str]:
             notes.append(f"not told apart from {runner_up} ({ahead})")
     if each["estimator"] == "standard":
         notes.append("knows no exposure, so no Γ can be named")
-    elif runner_up is not None:
+    elif runner_up is not None and each.get("decided"):
         notes.append(f"turns {turning(each.get('flip'))}")
     return notes
 

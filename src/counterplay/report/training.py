@@ -165,7 +165,8 @@ def _over_epochs(
         rule = {"type": "line", "x0": best, "x1": best, "y0": 0, "y1": 1, "yref": "paper"}
         rule["line"] = {"color": "@muted", "width": 1, "dash": "dash"}
         mark = {"shapes": [rule]}
-    x = figures.axis("epoch (number)", nticks=6, tickformat="d")
+    last = max((max(trace["x"], default=0) for trace in traces), default=0)
+    x = figures.axis("epoch (number)", dtick=max(1, round(last / 6)), tickformat="d")
     return figures.figure(traces, x, y, **mark)
 
 

@@ -179,11 +179,14 @@ def protocol(name: str) -> str:
 
     Example:
         >>> protocol("full"), protocol("sampled-100")
-        ('ranked among all unseen items', 'ranked among 100 sampled items')
+        ('ranked among all items that are not in training', 'ranked among 100 sampled items')
     """
     if name.startswith("sampled-"):
         return f"ranked among {name.removeprefix('sampled-')} sampled items"
-    return {"full": "ranked among all unseen items", "ratings": "by their ratings"}.get(name, name)
+    return {
+        "full": "ranked among all items that are not in training",
+        "ratings": "by their ratings",
+    }.get(name, name)
 
 
 def listed(names: Iterable[str]) -> str:
