@@ -359,3 +359,30 @@ def _notes_of_distinct(folder: Path) -> list[str]:
         "notes"
     ]
     return notes
+
+
+def test_notes_say_what_of_the_rows_is_not_as_one_might_think(tmp_path: Path) -> None:
+    """Ratings that are not looked at, no times, and lists that are as long as what is left."""
+    rng = np.random.default_rng(0)
+    rows = {
+        "user": np.repeat(np.arange(6), 9),
+        "item": np.concatenate([rng.permutation(12)[:9] for _ in range(6)]),
+        "rating": rng.integers(1, 6, 54),
+    }
+    quick = cp.StudyConfig.model_validate(
+        {
+            "candidates": ["pop"],
+            "training": {"epochs": 1},
+            "evaluation": {"estimators": ["standard"], "n_resamples": 20},
+        }
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cp.CounterplayWarning)
+        study = cp.run_study(rows, tmp_path / "study", quick)
+    notes = " ".join(study.record["evaluation"]["notes"])
+    for words in (
+        "every row counts as a click, whatever its rating",
+        "rows are held out at random; name it with --time",
+        "are ranked among 10 items or fewer",
+    ):
+        assert words in notes

@@ -164,6 +164,11 @@ def _note_rows(split: Split, config: StudyConfig) -> None:
             "ratings are not looked at: every row counts as a click, whatever its rating; "
             "--feedback ratings predicts them"
         )
+    if split.interactions.time is None and config.preparation.split == "auto":
+        notes.append(
+            "no column is taken for the time, so rows are held out at random; name it with --time "
+            "if there is one"
+        )
     if split.counts["test"] and split.seen_share > _MANY:
         notes.append(
             f"{split.seen_share:.0%} of the test rows repeat a pair of training and are ranked all "
