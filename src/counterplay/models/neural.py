@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from counterplay.models.scorer import History
 
 
-_COLUMNS = 1 << 14  # pairs at a time, when all items are scored
+_COLUMNS = 1 << 13  # pairs at a time, when all items are scored
 
 
 class MLP(PairScorer):
@@ -66,17 +66,21 @@ class MLP(PairScorer):
         rooms = [items.new_empty(len(bound) * _COLUMNS) for bound in below]  # new ones are slow
         logits: Tensor = items.new_empty(len(users), self.n_items)
         for first in range(0, self.n_items, _COLUMNS):
-            right = items[:, first : first + _COLUMNS].contiguous()
-            n = right.shape[1]
+            right = items[:, None, first : first + _COLUMNS].contiguous()
+            n, held = right.shape[2], 0
             for part in _slices(len(users), _COLUMNS // n):
-                hidden, m = right[:, None], part.stop - part.start
+                if part.stop - part.start != held:  # but for the last part, once
+                    held = part.stop - part.start
+                    pairs = [room[: len(room) // _COLUMNS * held * n] for room in rooms]
+                    shaped = [each.view(-1, held, n) for each in pairs]
+                    flat = [each.view(-1, held * n) for each in pairs]
+                torch.maximum(right, below[0][:, part, None], out=shaped[0])
                 for place, layer in enumerate(layers):
-                    bound, wide, narrow = below[place][:, part, None], *rooms[place : place + 2]
-                    active = wide[: len(bound) * m * n].view(-1, m, n)
-                    torch.maximum(hidden, bound, out=active)
-                    hidden = narrow[: len(layer.weight) * m * n].view(-1, m, n)
-                    torch.mm(layer.weight, active.flatten(1), out=hidden.flatten(1))
-                logits[part, first : first + n] = hidden[0]
+                    torch.mm(layer.weight, flat[place], out=flat[place + 1])
+                    if layer is not self.output:
+                        bound = below[place + 1][:, part, None]
+                        torch.maximum(shaped[place + 1], bound, out=shaped[place + 1])
+                logits[part, first : first + n] = shaped[-1][0]
         return logits.add_(constants[-1])
 
 
