@@ -31,7 +31,8 @@ def in_threads(
     torch = sys.modules.get("torch")  # where nobody has loaded it, there is nothing to hold back
     there = os.cpu_count() or 1 if torch is None else torch.get_num_threads()
     workers = max(1, min(there, most))
-    alone = None if torch is None else lambda: torch.set_num_threads(1)  # this thread's, and ...
+    # What a thread sets is its own, and that of threads to come: the latter is undone at the end.
+    alone = None if torch is None else lambda: torch.set_num_threads(1)
     pool = ThreadPoolExecutor(workers, initializer=alone)
     under_way: deque[tuple[Part, Callable[[], Found]]] = deque()
     try:
@@ -45,4 +46,4 @@ def in_threads(
     finally:
         pool.shutdown(cancel_futures=True)
         if torch is not None:
-            torch.set_num_threads(there)  # ... that of threads to come
+            torch.set_num_threads(there)
