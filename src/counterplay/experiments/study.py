@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any
 from counterplay.data.files import check_free, read_json, write_json
 from counterplay.data.preparation import prepare
 from counterplay.data.profile import profile
-from counterplay.data.splits import TEST, Split
+from counterplay.data.splits import Split
 from counterplay.data.store import load_split, save
 from counterplay.errors import ConfigError, CounterplayWarning, DataError
-from counterplay.experiments.defaults import n_unseen
 from counterplay.experiments.diagnostics import diagnostics
 from counterplay.experiments.evaluation import check_scores, compared, staged
 from counterplay.experiments.notes import noted, tell
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from counterplay.experiments.progress import Steps
 
 PLAN, STUDY, EVALUATION, ONLINE = "plan.json", "study.json", "evaluation.json", "online.json"
-_MANY = 0.05  # of the test rows
 _VALUED = ("hit", "ndcg", "mrr", "dcg")  # what a ranking is worth in a world
 
 
@@ -127,7 +125,8 @@ def run_study(
         data, world = _place(place, folder, config)
         known = place is not None and data.exists()  # a frame may have changed
         split = load_split(data) if known else _prepared(source, config)
-        _note_rows(split, config)
+        for note in config.reservations(split):
+            warnings.warn(note, CounterplayWarning, stacklevel=2)
     how = config.check(split, world=world is not None)
     check_scores(config.scores, split, how)
     plan["log"] = [split.interactions.fingerprint, split.fingerprint]
@@ -154,37 +153,6 @@ def run_study(
     study = load_study(folder)
     tell(study.record["evaluation"]["notes"])
     return study
-
-
-def _note_rows(split: Split, config: StudyConfig) -> None:
-    """Say what of the rows is not as one might think."""
-    notes = []
-    if split.interactions.rating is not None and config.feedback == "clicks":
-        notes.append(
-            "ratings are not looked at: every row counts as a click, whatever its rating; "
-            "--feedback ratings predicts them"
-        )
-    if split.interactions.time is None and config.preparation.split == "auto":
-        notes.append(
-            "no column is taken for the time, so rows are held out at random; name it with --time "
-            "if there is one"
-        )
-    if split.counts["test"] and split.seen_share > _MANY:
-        notes.append(
-            f"{split.seen_share:.0%} of the test rows repeat a pair of training and are ranked all "
-            "the same, and a model that remembers does well on those; "
-            "preparation.duplicates=first keeps each pair once"
-        )
-    k = max(config.evaluation.k)
-    if split.counts["test"] and config.feedback == "clicks":
-        certain = float((n_unseen(split, TEST) < k).mean())
-        if certain > _MANY:
-            notes.append(
-                f"{certain:.0%} of the test rows are ranked among {k} items or fewer, and are hits "
-                f"at {k} whatever the ranking; name a smaller --k"
-            )
-    for note in notes:
-        warnings.warn(note, CounterplayWarning, stacklevel=2)
 
 
 def load_study(directory: str | Path) -> Study:

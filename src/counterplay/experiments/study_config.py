@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from counterplay.data.preparation import Preparation
-from counterplay.data.splits import PARTS, TRAIN, VALIDATION
+from counterplay.data.splits import PARTS, TEST, TRAIN, VALIDATION
 from counterplay.errors import ConfigError, DataError
 from counterplay.experiments.config import (
     Method,
@@ -16,7 +16,7 @@ from counterplay.experiments.config import (
     RunConfig,
     ValidationSettings,
 )
-from counterplay.experiments.defaults import least_unseen, training_for, validation_for
+from counterplay.experiments.defaults import least_unseen, n_unseen, training_for, validation_for
 from counterplay.experiments.old_system import NAME as OLD_SYSTEM
 from counterplay.experiments.stage import Evaluation
 from counterplay.experiments.verdict import TRUSTED
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 UsualName = Literal["pop", "erm", "ps", "acl"]
 GAMMAS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
 _METHODS: dict[str, Method] = {"pop": "erm", "erm": "erm", "ps": "ps", "acl": "acl"}
+_MANY = 0.05  # of the test rows
 _SHARED: tuple[EstimatorName, ...] = ("standard", "popularity", "robust-shared")
 
 
@@ -95,6 +96,36 @@ class StudyConfig(BaseModel):
         how = self.evaluation_of(split, world=world)
         _check_evaluation(how, split, world=world)
         return how
+
+    def reservations(self, split: Split) -> list[str]:
+        """Say what of the rows is not as one might think."""
+        notes = []
+        if split.interactions.rating is not None and self.feedback == "clicks":
+            notes.append(
+                "ratings are not looked at: every row counts as a click, whatever its rating; "
+                "--feedback ratings predicts them"
+            )
+        if split.interactions.time is None and self.preparation.split == "auto":
+            notes.append(
+                "no column is taken for the time, so rows are held out at random; name it with "
+                "--time if there is one"
+            )
+        if not split.counts["test"]:
+            return notes
+        if split.seen_share > _MANY:
+            notes.append(
+                f"{split.seen_share:.0%} of the test rows repeat a pair of training and are ranked "
+                "all the same, and a model that remembers does well on those; "
+                "preparation.duplicates=first keeps each pair once"
+            )
+        k = max(self.evaluation.k)
+        certain = float((n_unseen(split, TEST) < k).mean()) if self.feedback == "clicks" else 0.0
+        if certain > _MANY:
+            notes.append(
+                f"{certain:.0%} of the test rows are ranked among {k} items or fewer, and are hits "
+                f"at {k} whatever the ranking; name a smaller --k"
+            )
+        return notes
 
     def _check_names(self, *, world: bool) -> None:
         names = [*self.candidates, *self.runs, *self.scores, *([OLD_SYSTEM] if world else [])]

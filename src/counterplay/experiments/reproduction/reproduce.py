@@ -112,7 +112,7 @@ class Reproduction:
         finally:
             result = self.result()
             self.place.out.mkdir(parents=True, exist_ok=True)
-            write_json(result, self.place.out / f"{self.table.name}.json")
+            write_json(result, self.place.out / f"{self.table.name}.json", indent=None)
             page = self.place.out / f"{self.table.name}.md"
             page.with_suffix(".part").write_text(markdown(result), encoding="utf-8")
             page.with_suffix(".part").replace(page)
