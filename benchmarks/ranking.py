@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from counterplay.models.registry import ModelName
 
 GOALS: dict[ModelName, float] = {"gmf": 0.5, "attn": 1.0, "mlp": 3.0, "ncf": 3.0}
+ROUNDS = 4
 N_USERS, N_ITEMS, N_RANKED, BUDGET = 1_000_000, 100_000, 4096, 2**30
 
 
@@ -38,13 +39,21 @@ def run() -> dict[str, Any]:
     seen = split.interactions.take(split.part != TEST)
     arrays: dict[str, Any] = {"user": seen.user, "item": seen.item}
     seconds: dict[str, float] = {}
+    theirs: list[float] = []
+    scores = {
+        name: ModelScores(build(name, train, generator=Streams(0).torch("candidate")).eval(), seen)
+        for name in GOALS
+    }
     with tempfile.TemporaryDirectory() as scratch:
-        theirs = [measure("implicit", "implicit_recommend", arrays, Path(scratch))["seconds"]]
-        for name in GOALS:
-            model = build(name, train, generator=Streams(0).torch("candidate")).eval()
-            scores = ModelScores(model, seen)
-            (seconds[name],) = best_of(5, lambda: full_ranks(scores, split.test, seen))  # noqa: B023
-        theirs.append(measure("implicit", "implicit_recommend", arrays, Path(scratch))["seconds"])
+        for _ in range(
+            ROUNDS
+        ):  # they take turns: the machine is not the same from minute to minute
+            theirs.append(
+                measure("implicit", "implicit_recommend", arrays, Path(scratch))["seconds"]
+            )
+            for name, each in scores.items():
+                (found,) = best_of(3, lambda: full_ranks(each, split.test, seen))  # noqa: B023
+                seconds[name] = min(found, seconds.get(name, found))
     implicit = min(theirs)
     large = _at_a_million_users()
     return {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from counterplay.models.scorer import History
 
 
-_COLUMNS = 1 << 13  # pairs at a time, when all items are scored
+_PAIRS = 1 << 15  # at a time, when all items are scored
 
 
 class MLP(PairScorer):
@@ -52,35 +52,31 @@ class MLP(PairScorer):
 
     @torch.no_grad()
     def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
-        """Return the logits of all items, in blocks, with pairs as columns.
+        """Return the logits of all items, in blocks.
 
         `relu(x + c)` is `max(x, −c) + c`: what is constant for a user goes through the layers once,
         and a pair costs one maximum and one product a layer.
         """
-        layers = *self.layers, self.output
         constants = [self.user_half(self.user(users))]  # [B, width] of each layer
-        for layer in layers:
+        for layer in (*self.layers, self.output):
             constants.append(layer(constants[-1]))
-        below = [-constant.T for constant in constants]
-        items = self.item_half(self.item.table()).T  # [2 · dim, n_items]
-        rooms = [items.new_empty(len(bound) * _COLUMNS) for bound in below]  # new ones are slow
+        below = [-constant[:, None] for constant in constants[:-1]]
+        items = self.item_half(self.item.table())  # [n_items, 2 · dim]
+        rooms = [items.new_empty(_PAIRS, bound.shape[2]) for bound in below]  # new ones are slow
         logits: Tensor = items.new_empty(len(users), self.n_items)
-        for first in range(0, self.n_items, _COLUMNS):
-            right = items[:, None, first : first + _COLUMNS].contiguous()
-            n, held = right.shape[2], 0
-            for part in _slices(len(users), _COLUMNS // n):
+        for first in range(0, self.n_items, _PAIRS):
+            right = items[first : first + _PAIRS]
+            n, held = len(right), 0
+            for part in _slices(len(users), _PAIRS // n):
                 if part.stop - part.start != held:  # but for the last part, once
                     held = part.stop - part.start
-                    pairs = [room[: len(room) // _COLUMNS * held * n] for room in rooms]
-                    shaped = [each.view(-1, held, n) for each in pairs]
-                    flat = [each.view(-1, held * n) for each in pairs]
-                torch.maximum(right, below[0][:, part, None], out=shaped[0])
-                for place, layer in enumerate(layers):
-                    torch.mm(layer.weight, flat[place], out=flat[place + 1])
-                    if layer is not self.output:
-                        bound = below[place + 1][:, part, None]
-                        torch.maximum(shaped[place + 1], bound, out=shaped[place + 1])
-                logits[part, first : first + n] = shaped[-1][0]
+                    flat = [room[: held * n] for room in rooms]
+                    shaped = [each.view(held, n, -1) for each in flat]
+                torch.maximum(right, below[0][part], out=shaped[0])
+                for place, layer in enumerate(self.layers, start=1):
+                    torch.mm(flat[place - 1], layer.get_parameter("weight").T, out=flat[place])
+                    torch.maximum(shaped[place], below[place][part], out=shaped[place])
+                logits[part, first : first + n] = (flat[-1] @ self.output.weight[0]).view(held, n)
         return logits.add_(constants[-1])
 
 
