@@ -20,6 +20,7 @@ from counterplay.learning.records import Epoch, Fit, Meter
 from counterplay.learning.regularizers import regularizer_of
 from counterplay.learning.weighting import groups_of, weighted_loss
 from counterplay.models.link import Link
+from counterplay.models.lookups import shared_lookups
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from counterplay.data.interactions import Interactions
+    from counterplay.learning.batches import Batch
     from counterplay.learning.config import Game
     from counterplay.learning.regularizers import KnownExposure
     from counterplay.models.scorer import Scorer
@@ -73,34 +75,37 @@ def acl(
         kind=config.optimizer,
     )
 
+    def play(batch: Batch, meter: Meter, *, alone: bool) -> None:
+        query = batch.users, batch.scored, batch.history
+        y, y_link = batch.outcomes, batch.link_outcomes
+        groups = groups_of(config.recipe, y.shape[1])
+        with precision(config):
+            # g's scores are the same before and after f's step: one forward serves both.
+            g_all = exposure(batch.users, batch.items, batch.history)  # [B, 1 + n_negatives]
+            g = g_all if batch.ratings is None else g_all[:, :1]  # of what f scores
+            if not alone:
+                f_losses = delta(y, candidate(*query))
+                f_loss, _ = weighted_loss(f_losses, link, g.detach(), y_link, groups)
+        if not alone:
+            f_optimizer.step(f_loss)
+        with precision(config):
+            with torch.no_grad():  # the updated candidate
+                f_losses = delta(y, candidate(*query))
+            worst, weights = weighted_loss(f_losses, link, g, y_link, groups, learn_link=False)
+            held = regularizer(batch, g_all, link)
+            objective = worst - config.alpha * held
+        g_optimizer.step(config.alpha * held if alone else -objective)
+        meter.add_weights(weights)
+        n = len(batch.users)
+        meter.add(n, candidate_loss=worst, exposure_loss=held, objective=objective)
+
     def run_epoch(number: int) -> Epoch:
-        alone = number < config.warmup
         f_optimizer.set_rate(config.rate / config.discount**number)
         g_optimizer.set_rate(config.exposure_rate / config.exposure_discount**number)
         meter = Meter()
         for batch in batches.epoch(streams, number):
-            query = batch.users, batch.scored, batch.history
-            y, y_link = batch.outcomes, batch.link_outcomes
-            groups = groups_of(config.recipe, y.shape[1])
-            with precision(config):
-                # g's scores are the same before and after f's step: one forward serves both.
-                g_all = exposure(batch.users, batch.items, batch.history)  # [B, 1 + n_negatives]
-                g = g_all if batch.ratings is None else g_all[:, :1]  # of what f scores
-                if not alone:
-                    f_losses = delta(y, candidate(*query))
-                    f_loss, _ = weighted_loss(f_losses, link, g.detach(), y_link, groups)
-            if not alone:
-                f_optimizer.step(f_loss)
-            with precision(config):
-                with torch.no_grad():  # the updated candidate
-                    f_losses = delta(y, candidate(*query))
-                worst, weights = weighted_loss(f_losses, link, g, y_link, groups, learn_link=False)
-                held = regularizer(batch, g_all, link)
-                objective = worst - config.alpha * held
-            g_optimizer.step(config.alpha * held if alone else -objective)
-            meter.add_weights(weights)
-            n = len(batch.users)
-            meter.add(n, candidate_loss=worst, exposure_loss=held, objective=objective)
+            with shared_lookups():  # f and g look the same users and items up
+                play(batch, meter, alone=number < config.warmup)
         return meter.epoch(number, candidate=f_optimizer, exposure=g_optimizer, link=link)
 
     return fit(

@@ -18,13 +18,13 @@ LossName = Literal["logistic", "hinge", "exponential", "squared"]
 
 
 def _against(y: Tensor, f: Tensor) -> Tensor:
-    """Return the negative margin, `∓f`."""
-    return (1 - 2 * y) * f
+    """Return the negative margin, `∓f`, which is `f − 2 y f`."""
+    return torch.addcmul(f, y.to(f.dtype), f, value=-2)
 
 
 def logistic(y: Tensor, f: Tensor) -> Tensor:
     """Return `log(1 + e^(−m))` for the margin `m = ±f`."""
-    return F.binary_cross_entropy_with_logits(f, y.to(f.dtype), reduction="none")
+    return F.softplus(_against(y, f))
 
 
 def hinge(y: Tensor, f: Tensor) -> Tensor:

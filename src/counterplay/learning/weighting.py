@@ -13,6 +13,7 @@ twice as many passes over the batch, which is most of what the game costs beyond
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -73,7 +74,7 @@ class _Weighted(torch.autograd.Function):
         ctx: Any, losses: Tensor, scores: Tensor, outcomes: Tensor,
         intercept: Tensor, slope: Tensor, outcome: Tensor | None, least: float, groups: Groups,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        z = torch.mul(scores, -slope).sub_(intercept)  # with the other sign
+        z = torch.addcmul(-intercept, scores, slope, value=-1)  # with the other sign
         if outcome is not None:
             z.addcmul_(outcomes, outcome, value=-1)
         odds = z.clamp_(max=-least).exp()  # of not being exposed
@@ -97,10 +98,10 @@ class _Weighted(torch.autograd.Function):
             above = (z + ctx.least).sign_()  # 0 where the floor holds, -1 elsewhere
             to_z = (losses - means).mul_(scales).mul_(odds).mul_(above)
             flat = to_z.view(-1)
-            found[1] = to_z * slope if to_scores else None
             found[3] = flat.sum() if to_intercept else None
             found[4] = flat.dot(scores.reshape(-1)) if to_slope else None
             found[5] = flat.dot(outcomes.reshape(-1).to(flat)) if to_outcome else None
+            found[1] = to_z.mul_(slope) if to_scores else None  # last: the others are done with it
         return tuple(found)
 
 
@@ -108,9 +109,13 @@ def _scaled(sums: Tensor, weights: Tensor, groups: Groups, n: int) -> tuple[Tens
     """Return scales that give every group a mean weight of 1, and weighted mean losses, `[K]`."""
     if not groups:
         return torch.ones_like(weights), torch.zeros_like(sums)
-    scales, means = [], []
-    for loss, weight in zip(sums.split(groups), weights.split(groups), strict=True):
-        total = weight.sum()
-        scales.append((n * len(weight) / total).expand(len(weight)))
-        means.append((loss.sum() / total).expand(len(weight)))
-    return torch.cat(scales), torch.cat(means)
+    together = _together(groups, weights.dtype, weights.device)
+    totals = together @ weights
+    return n * together.sum(0) / totals, together @ sums / totals
+
+
+@cache
+def _together(groups: Groups, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return which places are in a group together, 1 or 0, `[K, K]`."""
+    group = torch.arange(len(groups)).repeat_interleave(torch.tensor(groups))
+    return (group[:, None] == group).to(device, dtype)
