@@ -49,6 +49,17 @@ def test_names_say_what_data_are_made_of() -> None:
     ]
 
 
+def test_synthetic_worlds_need_no_data(tmp_path: Path) -> None:
+    place = Place(tmp_path / "data", tmp_path / "out")
+    place.data.mkdir()
+    assert place.has("synthetic")
+    assert not place.has("ml-1m")
+    make("synthetic-world-3", place)
+    log = load_split(place.log("synthetic-world-3"))
+    assert log.kind == "rounds"
+    assert 0 < len(log.validation) < len(log.test) < len(log.train)
+
+
 def test_distinct_data_have_the_same_users_and_no_pair_twice(public: Path, tmp_path: Path) -> None:
     place = Place(public, tmp_path)
     for name in ("lastfm", "lastfm-distinct"):

@@ -15,6 +15,7 @@ from counterplay.data.splits import Split, leave_last_two_out
 from counterplay.data.store import save
 from counterplay.errors import ConfigError, CounterplayWarning, DataError
 from counterplay.experiments.worlds import write_world
+from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.two_stage import TwoStage
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _FILTER = {"items_above": 20, "users_above": 20, "users_below": 1000}
 DISTINCT = "-distinct"
 RATES = (1.0, 0.02, 0.1)  # of a world's rounds: training, validation, test
+_SMALL_RATES = (1.0, 0.1, 0.5)  # of a synthetic world's, whose rounds have fewer clicks
+SYNTHETIC = "synthetic"  # worlds that are made of nothing
 _WORLD = re.compile(r"(?P<source>.+)-world-(?P<seed>\d+)")
 
 
@@ -41,6 +44,7 @@ SOURCES = {
     "lastfm": Source("LastFM", filtered=True),
     "goodbooks": Source("goodbooks-10k", filtered=True),
     "goodreads": Source("Goodreads", filtered=True),
+    SYNTHETIC: Source("Synthetic worlds", filtered=False),
     "ml-100k": Source("MovieLens-100K", filtered=False),
     "coat": Source("Coat", filtered=False),
     "open-bandit": Source("Open Bandit", filtered=False),
@@ -57,6 +61,10 @@ class Place:
     def found(self, source: str) -> Path | None:
         """Return the folder of a public dataset, None where it is not there."""
         return _public(self.data).get(source)
+
+    def has(self, source: str) -> bool:
+        """Tell whether what data are made of is there; synthetic worlds need nothing."""
+        return source == SYNTHETIC or self.found(source) is not None
 
     def prepared(self, data: str) -> Path:
         """Return the folder of prepared data; a world's log is in it."""
@@ -90,7 +98,7 @@ def check_data(folder: Path) -> None:
 
 
 def world_of(source: str, seed: int) -> str:
-    """Return the name of a two-stage world."""
+    """Return the name of a world, two-stage or synthetic."""
     return f"{source}-world-{seed}"
 
 
@@ -100,7 +108,7 @@ def is_world(data: str) -> bool:
 
 
 def source_of(data: str) -> str:
-    """Return the public dataset that prepared data come from."""
+    """Return what prepared data are made of: a public dataset, or nothing."""
     world = _WORLD.fullmatch(data)
     return world["source"] if world else data.removesuffix(DISTINCT)
 
@@ -118,9 +126,12 @@ def make(data: str, place: Place) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CounterplayWarning)  # pages say how data are split
         if world:
-            log = whole(world["source"], place)
-            two_stage = TwoStage(seed=int(world["seed"])).world(log)
-            write_world(two_stage, place.prepared(data), rates=RATES)
+            seed, source = int(world["seed"]), world["source"]
+            if source == SYNTHETIC:
+                made, rates = Synthetic(seed=seed).world(), _SMALL_RATES
+            else:
+                made, rates = TwoStage(seed=seed).world(whole(source, place)), RATES
+            write_world(made, place.prepared(data), rates=rates)
         else:
             save(_split(data, place), place.prepared(data))
 

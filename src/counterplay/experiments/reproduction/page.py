@@ -5,11 +5,14 @@ Nothing on it is typed by hand: it is made of the JSON that lies beside it.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from counterplay.experiments.reproduction.datasets import SOURCES
+from counterplay.experiments.reproduction.datasets import SOURCES, SYNTHETIC
+from counterplay.experiments.reproduction.estimators_page import estimators_page
 from counterplay.experiments.reproduction.paper import AT_LEAST, STAND_INS
 
+_NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 _SHOWN = ("hit@10", "ndcg@10")
 _TITLES = {"hit@10": "Hit@10", "ndcg@10": "NDCG@10", "hit@5": "Hit@5", "ndcg@5": "NDCG@5"}
 _RULE = (
@@ -26,9 +29,14 @@ _COLUMNS = (
     "deviation over ten repetitions."
 )
 _WORLDS = (
-    "Logs come from two-stage worlds, a world a seed. Test clicks are weighted by the inverse of "
-    "their true exposure; *truth* is what the ranking is worth in the world, known exactly. "
-    "The paper does not say how its negatives meet its weights, so levels need not agree."
+    "Logs come from worlds, a world a seed; those made of ratings are two-stage worlds. Test "
+    "clicks are weighted by the inverse of their true exposure; *truth* is what the ranking is "
+    "worth in the world, known exactly. The paper does not say how its negatives meet its weights, "
+    "so levels need not agree."
+)
+_SYNTHETIC = (
+    "Not in the paper. Two-stage worlds hold little personal taste; these hold more, and a "
+    "recommender with an idea of it did the exposing."
 )
 _DISTINCT = (
     "LastFM's users tag the same artist many times: among 100 sampled the data are as in the "
@@ -45,7 +53,7 @@ _NO_TIMES = (
 def markdown(result: dict[str, Any]) -> str:
     """Return the page of a result."""
     lines = [f"# {result['title']}", "", *_made_by(result), ""]
-    lines += _methods_page(result) if "cells" in result else _estimators_page(result)
+    lines += _methods_page(result) if "cells" in result else estimators_page(result)
     lines += _claims(result["claims"])
     return "\n".join(lines).rstrip() + "\n"
 
@@ -77,6 +85,8 @@ def _methods_page(result: dict[str, Any]) -> list[str]:
         if of_it[0]["state"] == "no data":
             lines += ["Not run: no data.", ""]
             continue
+        if dataset == SYNTHETIC:
+            lines += [_SYNTHETIC, ""]
         if dataset == "lastfm":
             lines += [_DISTINCT, ""]
         if dataset in STAND_INS and not worlds:
@@ -189,10 +199,24 @@ def _remarks(cells: list[dict[str, Any]]) -> list[str]:
     failed = dict.fromkeys(
         f"- {_title(each)}: {each['failed']}" for each in cells if each["failed"]
     )
-    noted = dict.fromkeys(f"- {_title(each)}: {note}" for each in cells for note in each["notes"])
+    notes: dict[str, dict[str, None]] = {}  # by method, each once
+    for each in cells:
+        notes.setdefault(_title(each), {}).update(dict.fromkeys(each["notes"]))
+    noted = [line for title, own in notes.items() for line in _alike(title, list(own))]
     for title, said in (("Failed:", failed), ("With reservations:", noted)):
         lines += [title, "", *said, ""] if said else []
     return lines
+
+
+def _alike(title: str, notes: list[str]) -> list[str]:
+    """Return a line a note; those that differ in numbers alone are one, and are counted."""
+    kinds: dict[str, list[str]] = {}
+    for note in notes:
+        kinds.setdefault(_NUMBER.sub("", note), []).append(note)
+    return [
+        f"- {title}: {same[0]}" + (f" ({len(same)} runs, alike)" if len(same) > 1 else "")
+        for same in kinds.values()
+    ]
 
 
 def _claims(claims: list[dict[str, Any]]) -> list[str]:
@@ -223,84 +247,3 @@ def _claim(each: dict[str, Any]) -> list[str]:
         str(each["n"]),
         each["verdict"] if each["n"] else "not run",
     ]
-
-
-def _estimators_page(result: dict[str, Any]) -> list[str]:
-    lines = [
-        "Candidates are trained on a world's log, judged offline by every estimator, and deployed "
-        "in an online test. Error is the root of the mean squared difference to the online result, "
-        "in points, with the ends of its 95% interval over worlds; order is Spearman's "
-        "correlation. The paper's squared errors, of eight models in four tests: Hit@5 .18 "
-        "standard, .14 popularity, .14 propensity model, .12 robust; its unit is not said.",
-        "",
-    ]
-    for family in result["families"]:
-        lines += [f"## {family['family']}: {family['n']} worlds, {family['state']}", ""]
-        if family["estimators"]:
-            lines += [
-                "| estimator | opponent | floor | Hit@5 error | bias | order | NDCG@5 error |",
-                f"|{'---|' * 7}",
-            ]
-            lines += [*_estimator_lines(family["estimators"]), ""]
-    lines += _coat(result["coat"]) + _open_bandit(result["open_bandit"])
-    return lines
-
-
-def _estimator_lines(rows: list[dict[str, Any]]) -> list[str]:
-    ndcg = {_key(row): row for row in rows if row["metric"] == "ndcg@5"}
-    lines = []
-    for row in rows:
-        if row["metric"] == "hit@5":
-            order = row.get("rank", [None])[0]
-            cells = [
-                row["estimator"],
-                row["kind"],
-                f"{row['floor']:g}" if row["floor"] else "",
-                _error(row["mse"]),
-                f"{100 * row['bias'][0]:+.2f}",
-                "" if order is None else f"{order:+.2f}",
-                _error(ndcg[_key(row)]["mse"]),
-            ]
-            lines.append(f"| {' | '.join(cells)} |")
-    return lines
-
-
-def _key(row: dict[str, Any]) -> tuple[str, str, float]:
-    return row["estimator"], row["kind"], row["floor"]
-
-
-def _error(squared: list[float | None]) -> str:
-    value, low, high = (None if each is None else 100 * max(each, 0) ** 0.5 for each in squared)
-    text = f"{value:.2f}"
-    return text if low is None else f"{text} [{low:.2f}, {high:.2f}]"
-
-
-def _coat(found: dict[str, Any] | None) -> list[str]:
-    lines = ["## Coat: estimates of a candidate's squared error, against random ratings", ""]
-    if found is None:
-        return [*lines, "Not run.", ""]
-    lines += [
-        f"{found['n_seeds']} seeds.",
-        "",
-        "| estimator | root of squared error | bias | winner found |",
-        "|---|---|---|---|",
-    ]
-    for each in found["estimators"]:
-        if each["metric"] == "mse":
-            lines.append(
-                f"| {each['estimator']} | {each['squared_error']['value'] ** 0.5:.3f} | "
-                f"{each['bias']['value']:+.3f} | {each['win_rate']['value']:.0%} |"
-            )
-    return [*lines, ""]
-
-
-def _open_bandit(found: list[dict[str, Any]] | None) -> list[str]:
-    lines = ["## Open Bandit: click rates from the other policy's log", ""]
-    if found is None:
-        return [*lines, "Not run.", ""]
-    lines += ["| estimator | off by (root mean square) | better policy told |", "|---|---|---|"]
-    lines += [
-        f"| {each['estimator']} | {each['relative']:.0%} | {each['right']} of {each['n_decided']} |"
-        for each in found
-    ]
-    return [*lines, ""]

@@ -51,7 +51,7 @@ class Reproducible(Protocol):
         ...
 
     def source(self, job: Job) -> str | None:
-        """Return the public data that a job needs."""
+        """Return what a job's data are made of; None where it says so itself."""
         ...
 
     def summary(self, plan: Plan, results: Results, place: Place) -> dict[str, Any]:
@@ -194,7 +194,7 @@ class Reproduction:
 
     def _has_data(self, job: Job) -> bool:
         source = self.table.source(job)
-        return source is None or self.place.found(source) is not None
+        return source is None or self.place.has(source)
 
     def _command(self) -> str:
         """Return how to run this again, wherever data and output are."""

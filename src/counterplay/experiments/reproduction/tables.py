@@ -52,7 +52,7 @@ class MethodTable:
         name: What it is asked for by.
         title: What it shows.
         labels: The paper's tables that its numbers were printed in, the first preferred.
-        datasets: Public data; where `worlds`, those that two-stage worlds are made of.
+        datasets: Public data; where `worlds`, what worlds are made of.
         worlds: Whether methods learn from logs of worlds, a world a seed.
         methods: Of a plan.
         history: Whether every epoch is kept.
@@ -85,7 +85,7 @@ class MethodTable:
         return list({job.key: job for job in found}.values())
 
     def source(self, job: Job) -> str | None:
-        """Return the public data that a job needs."""
+        """Return what a job's data are made of."""
         assert isinstance(job, TrainJob)
         return source_of(job.data)
 
@@ -158,7 +158,7 @@ class MethodTable:
         done = {job.seed: found for job in jobs if (found := results.of(job)) is not None}
         failures = [text for job in jobs or trials if (text := results.failure(job)) is not None]
         state = "done" if len(done) == plan.seeds else "partial" if done else "not run"
-        if place.found(dataset) is None:
+        if not place.has(dataset):
             state = "no data"
         elif not done and failures:
             state = "failed"
