@@ -1,7 +1,8 @@
 """An epoch on MovieLens-1M of our models and of other libraries' closest ones.
 
-Dimension 32, 4 negatives, all 988,129 training rows of leave-last-two-out, no features. The
-yardsticks run before and after ours; the best of each counts.
+Dimension 32, 4 negatives, all 988,129 training rows of leave-last-two-out, no features. Ours and
+the yardsticks take turns; the best turn of each counts. What the game costs beyond ERM is told by
+the medians of all their epochs: a turn of the game is twice as long, and less often undisturbed.
 """
 
 from __future__ import annotations
@@ -48,9 +49,11 @@ def run() -> dict[str, Any]:
     assert train.time is not None
     arrays: dict[str, Any] = {"user": train.user, "item": train.item, "time": train.time}
     numbers = {"epochs": np.array(8), "batch_size": np.array(BATCH)}
-    best: dict[str, dict[str, float]] = {}
+    best: dict[str, dict[str, Any]] = {}
+    epochs: dict[str, list[float]] = {}
 
-    def keep(name: str, found: dict[str, float]) -> None:
+    def keep(name: str, found: dict[str, Any]) -> None:
+        epochs.setdefault(name, []).extend(found.get("epochs", ()))
         if name not in best or found["seconds"] < best[name]["seconds"]:
             best[name] = found
 
@@ -67,8 +70,9 @@ def run() -> dict[str, Any]:
     return {
         "settings": {"dimension": 32, "negatives": 4, "jobs": JOBS, "rounds": ROUNDS},
         "measured": best,
+        "epochs": {name: epochs[name] for name in ("gmf", "game")},
         "validation_ndcg_after_40_epochs": ndcg,
-        "rows": _rows(best, ndcg),
+        "rows": _rows(best, epochs, ndcg),
     }
 
 
@@ -108,10 +112,13 @@ def _mean(values: Any) -> dict[str, float]:
 
 
 def _rows(
-    best: dict[str, dict[str, float]], ndcg: dict[str, dict[str, float]]
+    best: dict[str, dict[str, Any]],
+    epochs: dict[str, list[float]],
+    ndcg: dict[str, dict[str, float]],
 ) -> list[dict[str, Any]]:
     lenskit, rectools = best["lenskit"]["seconds"], best["rectools"]["rate"]
     gmf = best["gmf"]["seconds"]
+    usual, game = (float(np.median(epochs[name])) for name in ("gmf", "game"))
     attn = best["attn"]["rows"] / best["attn"]["seconds"]
     flexmf = f"{lenskit:.2f} s, LensKit FlexMF"
     largest = max(best[name]["peak"] for name in JOBS)
@@ -128,10 +135,10 @@ def _rows(
             "met": difference["high"] >= 0,
         },
         _row(
-            "game GMF/GMF, an epoch",
-            f"{best['game']['seconds']:.2f} s",
-            f"{gmf:.2f} s, ERM",
-            best["game"]["seconds"] / gmf,
+            f"game GMF/GMF, an epoch, median of {len(epochs['game'])}",
+            f"{game:.2f} s",
+            f"{usual:.2f} s, ERM, median of {len(epochs['gmf'])}",
+            game / usual,
             2.0,
         ),
         _row(

@@ -23,11 +23,11 @@ from counterplay.models.registry import ModelName, build
 from counterplay.seeding import Streams
 
 
-def in_a_process(data: Path, **job: Any) -> dict[str, float]:
+def in_a_process(data: Path, **job: Any) -> dict[str, Any]:
     """Run a job in a fresh process, so that its peak memory is its own."""
     command = [sys.executable, "-m", "benchmarks.training_job", str(data), json.dumps(job)]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    answer: dict[str, float] = json.loads(output)
+    answer: dict[str, Any] = json.loads(output)
     return answer
 
 
@@ -39,7 +39,7 @@ def peak_bytes() -> int:
 
 def run(
     data: str, candidate: ModelName, method: str, epochs: int, batch_size: int, l2: float = 0.0
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Train on the training rows, without features or ratings, and without validation."""
     split = load_split(data)
     log = replace(split.train, rating=None, user_features=None, item_features=None)
@@ -53,8 +53,13 @@ def run(
     else:
         opponent = build(candidate, log, generator=stream("exposure"))
         acl(model, opponent, log, Game(**shared), **seen)
-    seconds = float(np.diff(ends).mean())
-    return {"seconds": seconds, "rows": len(log), "peak": peak_bytes()}
+    taken = np.diff(ends)
+    return {
+        "seconds": float(taken.mean()),
+        "epochs": taken.tolist(),
+        "rows": len(log),
+        "peak": peak_bytes(),
+    }
 
 
 if __name__ == "__main__":
