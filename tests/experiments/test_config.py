@@ -31,6 +31,8 @@ def test_a_file_then_options_then_assignments(tmp_path: Path) -> None:
         ("training.epoch=3", "found 'training.epoch'; did you mean 'epochs'"),
         ("trainning.epochs=3", "found 'trainning'; did you mean 'training'"),
         ("training.link.flor=0.1", "found 'training.link.flor'; did you mean 'floor'"),
+        ("epochs=3", "found 'epochs'; did you mean 'training.epochs'"),
+        ("candidate.epochs=3", "found 'candidate.epochs'; did you mean 'training.epochs'"),
         ("candidate.zzz=1", "known are name, dim"),
         ("training.epochs=0", r"found training.epochs=0"),
         ("method=abc", "found method='abc'"),
@@ -51,6 +53,18 @@ def test_bad_files_are_refused(content: str | None, tmp_path: Path) -> None:
         path.write_text(content)
     with pytest.raises(ConfigError, match="readable TOML file"):
         run_config(path)
+
+
+@pytest.mark.parametrize("content", ["[training]\nepoch = 3", "[trainng]\nepochs = 3"])
+def test_a_bad_key_is_named_with_the_file_that_holds_it(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=r"in '.*run\.toml'; did you mean"):
+        run_config(path)
+    path.write_text("[training]\nepochs = 3")
+    with pytest.raises(ConfigError) as caught:
+        run_config(path, ["training.rat=0.1"])
+    assert "run.toml" not in str(caught.value)
 
 
 def test_options_that_a_method_does_not_have_are_refused() -> None:

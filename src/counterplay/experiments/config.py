@@ -120,6 +120,7 @@ def configured(
                 f"a configuration must be a readable TOML file; found {error} in '{file}'; "
                 "correct it"
             ) from None
+    written = _leaves(values)
     for key, value in (options or {}).items():
         if value is not None:
             _put(values, key, value)
@@ -134,7 +135,10 @@ def configured(
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_sentence(error, kind)) from None
+        place = ".".join(str(part) for part in error.errors()[0]["loc"])
+        said = any(f"{key}.".startswith(f"{place}.") for key in written)
+        where = f" in '{file}'" if said else ""
+        raise ConfigError(_sentence(error, kind, where)) from None
 
 
 def _put(values: dict[str, Any], key: str, value: object) -> None:
@@ -157,21 +161,33 @@ def _literal(text: str) -> object:
         return text
 
 
-def _sentence(error: ValidationError, kind: type[BaseModel]) -> str:
+def _sentence(error: ValidationError, kind: type[BaseModel], where: str) -> str:
     """Say what is wrong with the first bad key, with the nearest known one."""
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
     if first["type"] != "extra_forbidden":
-        found = f"found {place}={first['input']!r}"
+        found = f"found {place}={first['input']!r}{where}"
         return f"every setting must be valid ({first['msg'].lower()}); {found}; correct it"
     model: Any = kind
     for part in first["loc"][:-1]:
         values = get_args(model)  # of a section with names of the user's own
         model = values[-1] if values else model.model_fields[part].annotation
-    known = list(model.model_fields)
-    nearest = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
-    hint = f"did you mean '{nearest[0]}'" if nearest else f"known are {', '.join(known)}"
-    return f"every setting must be a known one; found '{place}'; {hint}"
+    return (
+        f"every setting must be a known one; found '{place}'{where}; "
+        f"{_hint(str(first['loc'][-1]), model, kind)}"
+    )
+
+
+def _hint(name: str, section: type[BaseModel], kind: type[BaseModel]) -> str:
+    """Name the same key of another section, else the nearest of this one, else all of this one."""
+    known = list(section.model_fields)
+    elsewhere = [
+        f"{other}.{name}"
+        for other, field in kind.model_fields.items()
+        if name in getattr(field.annotation, "model_fields", ())
+    ]
+    nearest = elsewhere or difflib.get_close_matches(name, known, n=1)
+    return f"did you mean '{nearest[0]}'" if nearest else f"known are {', '.join(known)}"
 
 
 def training_command(configuration: dict[str, Any], name: str) -> str:
