@@ -143,7 +143,7 @@ def test_the_online_test_has_the_cutoffs_that_lists_are_long_enough_for() -> Non
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("[runs.mine]\nmethd = 'erm'", "found 'runs.mine.methd'; did you mean 'method'"),
+        ("[runs.mine]\nmethd = 'erm'", "found 'runs.mine.methd' in '.*'; did you mean 'method'"),
         ("[runs.mine.training]\nepoch = 3", "did you mean 'epochs'"),
         ("[preparation]\nusr = 'uid'", "did you mean 'user'"),
         ("[evaluation.opponent]\nalfa = 1", "did you mean 'alpha'"),
