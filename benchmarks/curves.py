@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from counterplay.data.store import load_split
 from counterplay.evaluation.ranks import ranks_of_first, sampled_candidates
 from counterplay.evaluation.scoring import ModelScores
 from counterplay.experiments.defaults import training_for
+from counterplay.experiments.old_system import old_system
 from counterplay.experiments.reproduction.datasets import RATES, Place, make, world_of
 from counterplay.experiments.reproduction.execution import Relevance
 from counterplay.learning.config import Game, LinkSettings, Training, Weighted
@@ -42,7 +43,7 @@ WORLDS = {"goodbooks": 3, "ml-1m": 1}
 EPOCHS = 21
 FLOOR = 0.1
 LAST = float(len(RATES) - 1)
-METHODS = ("erm", "acl, stable", "acl, paper", f"true propensities on clicks, floor {FLOOR:g}")
+Propensity = Callable[[Any, Any], Any]  # of users [B] and items [B, 1]
 Curve = list[tuple[float, ...]]  # validation and truth after each epoch, in points
 
 
@@ -57,13 +58,15 @@ def run() -> dict[str, Any]:
         for source, n in WORLDS.items():
             for seed in range(n):
                 make(world_of(source, seed), place)
-                found.append({"source": source, "seed": seed, **curves(place, source, seed)})
+                found.append(
+                    {"source": source, "seed": seed, **curves(place, source, seed, METHODS)}
+                )
     shown = [row for each in found for row in rows(each)]
     return {"epochs": EPOCHS, "worlds": found, "rows": shown}
 
 
-def curves(place: Place, source: str, seed: int) -> dict[str, Any]:
-    """Return the curves of all methods in one world, and what they are to be held against."""
+def curves(place: Place, source: str, seed: int, methods: Sequence[str]) -> dict[str, Any]:
+    """Return the curves of methods in one world, and what they are to be held against."""
     name = world_of(source, seed)
     world, split = load_world(place.prepared(name)), load_split(place.log(name))
     log = replace(split.train, user_features=None, item_features=None)
@@ -83,7 +86,7 @@ def curves(place: Place, source: str, seed: int) -> dict[str, Any]:
         "popularity": truth(ModelScores(build("pop", log), log)),
         "best common list": truth(Common(world)),
         "best": truth(Relevance(world)),
-        "curves": {method: curve(method, world, log, judged) for method in METHODS},
+        "curves": {method: curve(method, world, log, judged) for method in methods},
     }
 
 
@@ -102,34 +105,63 @@ def curve(
             found.append(tuple(round(each, 4) for each in judged(model)))
 
     seen: dict[str, Any] = {"callbacks": [look]}
-    if method == "erm":
+    kind, *special = method.split(", ")
+    if kind == "erm":
         erm(model, log, Training(**options), **seen)
-    elif method.startswith("acl"):
-        acl(
-            model,
-            opponent,
-            log,
-            Game.model_validate(options | {"recipe": method.split(", ")[1]}),
-            **seen,
-        )
+    elif kind == "acl":
+        how = {"recipe": special[0], "link": {"learn": "β fixed" not in special}}
+        acl(model, opponent, log, Game.model_validate(options | how), **seen)
+    elif kind == "ps":
+        given = old_system(world).model
+        assert given is not None
+        ps(model, given, log, Weighted(**options), **seen)
     else:
         link = LinkSettings(learn=False, with_outcome=False, floor=FLOOR)
-        given = GivenExposure(log.n_users, log.n_items, on_clicks(world))
+        propensity = ON_CLICKS[method](world, log)
+        given = GivenExposure(log.n_users, log.n_items, on_clicks(propensity))
         ps(model, given, log, Weighted(**options, link=link), **seen)
     return found
 
 
-def on_clicks(world: World) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return the true propensities of observed items; sampled ones are as if certain."""
+def on_clicks(propensity: Propensity) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return the propensities of observed items; sampled ones are as if certain."""
     least = 1e-6
 
-    def propensity(users: Tensor, items: Tensor) -> Tensor:
+    def of(users: Tensor, items: Tensor) -> Tensor:
         found = torch.full(items.shape, 1 - least)
-        true = torch.from_numpy(world.propensity(users.numpy(), items[:, :1].numpy()))
-        found[:, :1] = true.float().clamp(least, 1 - least)
+        observed = torch.from_numpy(propensity(users.numpy(), items[:, :1].numpy()))
+        found[:, :1] = observed.float().clamp(least, 1 - least)
         return found
 
-    return propensity
+    return of
+
+
+def mean_exposure(world: World, log: Interactions) -> Propensity:
+    """Return the exposure of an item, the mean over users."""
+    parts = np.array_split(np.arange(world.n_users), 1 + world.n_users // 256)
+    items = np.arange(log.n_items)
+    mean = sum(
+        world.propensity(part, np.tile(items, (len(part), 1))).sum(0) for part in parts
+    ) / np.array(world.n_users)
+    return lambda _, items: mean[items]
+
+
+def popularity(world: World, log: Interactions) -> Propensity:
+    """Return the root of an item's popularity, 1 for the most popular."""
+    del world
+    clicks = np.bincount(log.item, minlength=log.n_items)
+    return lambda _, items: np.sqrt(clicks[items] / clicks.max())
+
+
+TRUE = f"true propensities on clicks, floor {FLOOR:g}"
+MEAN = f"an item's mean propensity on clicks, floor {FLOOR:g}"
+POPULARITY = f"root of popularity on clicks, floor {FLOOR:g}"
+ON_CLICKS: dict[str, Callable[[World, Interactions], Propensity]] = {
+    TRUE: lambda world, _: world.propensity,
+    MEAN: mean_exposure,
+    POPULARITY: popularity,
+}
+METHODS = ("erm", "acl, stable", "acl, paper", TRUE)
 
 
 class Common:

@@ -33,6 +33,7 @@ NAMES = (
     "randomised",
     "recipes",
     "curves",
+    "headroom",
     "demo",
     "estimators",
 )

@@ -37,7 +37,7 @@ class Groups(NamedTuple):
 
 
 class Lookup:
-    """An index into tables, with what is known of it; on CPU only.
+    """An index into tables, with what is known of it; groups and patterns are for CPU.
 
     Args:
         index: Rows of a table, of any shape.
