@@ -117,23 +117,15 @@ def curve(
         ps(model, given, log, Weighted(**options), **seen)
     else:
         link = LinkSettings(learn=False, with_outcome=False, floor=FLOOR)
-        propensity = ON_CLICKS[method](world, log)
-        given = GivenExposure(log.n_users, log.n_items, on_clicks(propensity))
+        known = ON_CLICKS[method](world, log)
+
+        def propensity(users: Tensor, items: Tensor) -> Tensor:
+            found: Tensor = torch.from_numpy(known(users.numpy(), items.numpy())).float()
+            return found.clamp(1e-6, 1 - 1e-6)
+
+        given = GivenExposure(log.n_users, log.n_items, propensity, observed_only=True)
         ps(model, given, log, Weighted(**options, link=link), **seen)
     return found
-
-
-def on_clicks(propensity: Propensity) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return the propensities of observed items; sampled ones are as if certain."""
-    least = 1e-6
-
-    def of(users: Tensor, items: Tensor) -> Tensor:
-        found = torch.full(items.shape, 1 - least)
-        observed = torch.from_numpy(propensity(users.numpy(), items[:, :1].numpy()))
-        found[:, :1] = observed.float().clamp(least, 1 - least)
-        return found
-
-    return of
 
 
 def mean_exposure(world: World, log: Interactions) -> Propensity:

@@ -12,6 +12,8 @@ from counterplay.models.scorer import History, Scorer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_CERTAIN = 14.0  # a logit: a weight of 1.000001
+
 
 class GivenExposure(Scorer):
     """Scores that a link of β = (0, 1, 0) turns back into the given propensities.
@@ -20,14 +22,26 @@ class GivenExposure(Scorer):
         n_users: Number of users.
         n_items: Number of items.
         propensity: Takes users `[B]` and items `[B, K]`, returns propensities in (0, 1], `[B, K]`.
+        observed_only: Whether only the first item of each query, the observed one, has them; the
+            sampled ones are then as if certain, because who sampled them is known.
     """
 
     def __init__(
-        self, n_users: int, n_items: int, propensity: Callable[[Tensor, Tensor], Tensor]
+        self,
+        n_users: int,
+        n_items: int,
+        propensity: Callable[[Tensor, Tensor], Tensor],
+        *,
+        observed_only: bool = False,
     ) -> None:
         super().__init__(n_users, n_items)
         self.propensity = propensity
+        self.observed_only = observed_only
 
     def forward(self, users: Tensor, items: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of the propensities; certainty is infinite."""
-        return torch.logit(self.propensity(users, items))
+        if not self.observed_only:
+            return torch.logit(self.propensity(users, items))
+        logits = torch.full(items.shape, _CERTAIN, device=items.device)
+        logits[:, :1] = torch.logit(self.propensity(users, items[:, :1]))
+        return logits
