@@ -1,7 +1,8 @@
 """Train GMF on a generated log of 20 million rows and 1 million users, in bounded memory.
 
 MovieLens-1M is trained in batches of 8,192 rows; the long log once in the same and once in
-batches of 32,768, of which an epoch still has five times as many as MovieLens has.
+batches of 32,768, of which an epoch still has five times as many as MovieLens has. They take turns;
+the best turn of each counts.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from counterplay import Split, Streams, read, save
 N_ROWS, N_USERS, N_ITEMS = 20_000_000, 1_000_000, 100_000
 JOB: dict[str, Any] = {"candidate": "gmf", "method": "erm", "epochs": 2, "batch_size": 8192}
 BATCHES = 8192, 32768
+ROUNDS = 3
 GOAL_BYTES = 6 * 2**30
 
 
@@ -32,8 +34,15 @@ def run() -> dict[str, Any]:
         item = (N_ITEMS * rng.random(N_ROWS) ** 3).astype(np.int32)
         log = read(pl.DataFrame({"user": user, "item": item}))
         save(Split(log, np.zeros(len(log), dtype=np.int8), "nothing held out"), large)
-    short = in_a_process(small, **JOB | {"epochs": 8})
-    found = {size: in_a_process(large, **JOB | {"batch_size": size}) for size in BATCHES}
+    turns = [
+        [in_a_process(small, **JOB | {"epochs": 8})]
+        + [in_a_process(large, **JOB | {"batch_size": size}) for size in BATCHES]
+        for _ in range(ROUNDS)
+    ]
+    short, *best = (
+        min(each, key=lambda turn: turn["seconds"]) for each in zip(*turns, strict=True)
+    )
+    found = dict(zip(BATCHES, best, strict=True))
     there = short["seconds"] / short["rows"] * 1e9
     here = {size: each["seconds"] / each["rows"] * 1e9 for size, each in found.items()}
     peak = max(each["peak"] for each in found.values())
