@@ -25,6 +25,7 @@ NAMES = (
     "prepare_scale",
     "training",
     "training_scale",
+    "shuffling",
     "quality",
     "ranking",
     "uncertainty",

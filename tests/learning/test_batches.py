@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from unittest import mock
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,21 +85,44 @@ def test_ratings_come_with_the_observed_item_only() -> None:
     )
 
 
-def test_long_logs_are_drawn_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("counterplay.learning.batches._CHUNK", 8)
-    log = random_log(3)
-    assert len(log) > 16
-    epochs = [
-        [
-            (int(user), int(items[0]))
-            for batch in Batches(log, batch_size=4, n_negatives=1).epoch(cp.Streams(0), epoch)
-            for user, items in zip(batch.users, batch.items, strict=True)
+@given(st.integers(0, 50), st.integers(1, 7), st.integers(1, 9))
+def test_long_logs_are_drawn_in_chunks_of_blocks(seed: int, size: int, block: int) -> None:
+    """Every row once an epoch, in batches of one size but for the last, in a new order."""
+    log = random_log(seed)
+    with (
+        mock.patch("counterplay.learning.batches._CHUNK", 8),
+        mock.patch("counterplay.learning.batches._BLOCK", block),
+    ):
+        epochs = [
+            list(Batches(log, batch_size=size, n_negatives=1).epoch(cp.Streams(seed), epoch))
+            for epoch in range(2)
         ]
-        for epoch in range(2)
-    ]
     pairs = Counter(zip(log.user.tolist(), log.item.tolist(), strict=True))
-    assert Counter(epochs[0]) == Counter(epochs[1]) == pairs
-    assert epochs[0] != epochs[1]
+    for batches in epochs:
+        assert {len(batch.users) for batch in batches[:-1]} <= {size}
+        users = torch.cat([batch.users for batch in batches]).tolist()
+        items = torch.cat([batch.items[:, 0] for batch in batches]).tolist()
+        assert Counter(zip(users, items, strict=True)) == pairs
+
+
+@pytest.mark.parametrize(("n_each", "batch_size", "n_users"), [(10, 10, 10), (10, 50, None)])
+def test_a_chunk_has_few_users_if_their_rows_find_batches_of_their_own(
+    n_each: int, batch_size: int, n_users: int | None
+) -> None:
+    users = np.repeat(np.arange(40), n_each)
+    log = cp.read({"user": users, "item": np.tile(np.arange(n_each), 40)})
+    with (
+        mock.patch("counterplay.learning.batches._CHUNK", 100),
+        mock.patch("counterplay.learning.batches._BLOCK", 20),
+    ):
+        batches = Batches(log, batch_size=batch_size, n_negatives=0)
+        epochs = [
+            [frozenset(log.user[rows].tolist()) for rows in batches._chunks(rng)]
+            for rng in map(np.random.default_rng, range(2))
+        ]
+    assert set(epochs[0]) != set(epochs[1])
+    for chunk in epochs[0]:
+        assert len(chunk) == n_users if n_users else len(chunk) > 20
 
 
 def some_pairs(

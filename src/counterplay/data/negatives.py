@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
 
 _CHUNK = 1 << 15  # draws at a time: their intermediate arrays stay in the processor's cache
-_BITS_A_PAIR = 16  # at least, and less than twice that
+_BITS_A_PAIR = 32
+_WINDOW = 19  # a user's pairs are hashed into so many bits, as an exponent of 2: 64 KiB
 _BITMAP_CHUNK = 1 << 22
 _TRIES = 3  # from all items, before a draw goes to the user's line of unseen ones
 _HASH = np.uint64(0x9E3779B97F4A7C15)
@@ -77,7 +78,7 @@ class NegativeSampler:
         unseen_start = start - (running[:-1] - begins[users])
         self._keys = users.astype(np.int64) * (self._total + 1) + unseen_start
         self._free = self._total - (running[self._offsets[1:]] - begins)  # unseen mass, [n_users]
-        self._bits = _Bitmap(self._pairs, log.n_users * log.n_items)
+        self._bits = _Bitmap(self._pairs, self._offsets, self.n_items)
 
     def n_unseen(self, users: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return how many items each of `users` does not have in the log."""
@@ -109,10 +110,10 @@ class NegativeSampler:
 
     def _draw_chunk(self, users: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int32]:
         items = self._draw_any(len(users), rng)
-        again = self._where_seen(users * self.n_items + items)
+        again = self._where_seen(users, items)
         for _ in range(_TRIES - 1):
             items[again] = self._draw_any(len(again), rng)
-            again = again[self._where_seen(users[again] * self.n_items + items[again])]
+            again = again[self._where_seen(users[again], items[again])]
         items[again] = self._draw_unseen(users[again], rng)
         return items
 
@@ -139,9 +140,10 @@ class NegativeSampler:
         item[short] = np.searchsorted(self._cumulative, point[short], side="right") - 1
         return item
 
-    def _where_seen(self, pairs: NDArray[np.int64]) -> NDArray[np.intp]:
+    def _where_seen(self, users: NDArray[np.int64], items: NDArray[np.int32]) -> NDArray[np.intp]:
         """Return the places of pairs that are in the log."""
-        suspects = self._bits.where(pairs)
+        pairs = users * self.n_items + items
+        suspects = self._bits.where(users, pairs)
         if self._bits.exact:
             return suspects
         candidates = pairs[suspects]
@@ -151,29 +153,36 @@ class NegativeSampler:
 
 
 class _Bitmap:
-    """A bit for every pair, or where that would take more room, one for every hashed pair."""
+    """A bit for every pair, or where that would take more room, one for every hashed pair.
 
-    def __init__(self, pairs: NDArray[np.int64], n_possible: int) -> None:
-        n_bits = max(10, int(len(pairs) * _BITS_A_PAIR).bit_length())
-        self.exact = n_possible <= max(1 << n_bits, 2 * _BITS_A_PAIR * len(pairs))
-        self._shift = np.uint64(64 - n_bits)
-        self._bits = np.zeros(
-            n_possible // 8 + 1 if self.exact else 1 << (n_bits - 3), dtype=np.uint8
-        )
+    A user's pairs are hashed into a window that moves on with the pairs of the users before: who
+    asks about users in their order stays in the processor's cache.
+    """
+
+    def __init__(self, pairs: NDArray[np.int64], offsets: NDArray[np.int64], n_items: int) -> None:
+        n_users = len(offsets) - 1
+        self.exact = n_users * n_items <= max(1024, _BITS_A_PAIR * len(pairs))
+        self._begins = offsets[:-1] * _BITS_A_PAIR
+        n_bits = n_users * n_items if self.exact else _BITS_A_PAIR * len(pairs) + (1 << _WINDOW)
+        self._bits = np.zeros(n_bits // 8 + 1, dtype=np.uint8)
         for begin in range(0, len(pairs), _BITMAP_CHUNK):
-            byte, bit = self._place(pairs[begin : begin + _BITMAP_CHUNK])
+            chunk = pairs[begin : begin + _BITMAP_CHUNK]
+            byte, bit = self._place(chunk // n_items, chunk)
             np.bitwise_or.at(self._bits, byte, np.uint8(1) << bit)
 
-    def where(self, pairs: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Return the places of pairs whose bit is set."""
-        byte, bit = self._place(pairs)
+    def where(self, users: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Return the places of pairs, of these users, whose bit is set."""
+        byte, bit = self._place(users, pairs)
         return np.flatnonzero((self._bits[byte] >> bit) & np.uint8(1))
 
-    def _place(self, pairs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        bits = pairs.view(np.uint64)
+    def _place(
+        self, users: NDArray[np.int64], pairs: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        bits = pairs
         if not self.exact:
-            bits = (bits * _HASH) >> self._shift
-        return (bits >> np.uint64(3)).view(np.int64), bits.astype(np.uint8) & np.uint8(7)
+            hashed = (pairs.view(np.uint64) * _HASH) >> np.uint64(64 - _WINDOW)
+            bits = self._begins[users] + hashed.view(np.int64)
+        return bits >> 3, bits.astype(np.uint8) & np.uint8(7)
 
 
 def _distinct(pairs: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from counterplay.seeding import Streams
 
 _CHUNK = 1 << 20  # rows whose negatives are drawn at once
+_BLOCK = 1 << 10  # rows that stay in one chunk, where a chunk is to have few users
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +127,16 @@ class Batches:
 
     def _chunks(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
         """Yield all rows in random chunks, ascending in each: negatives are faster in order."""
-        size = max(1, _CHUNK // self.batch_size) * self.batch_size
-        if len(self.log) <= size:
-            yield np.arange(len(self.log))
+        n, n_batches = len(self.log), max(1, _CHUNK // self.batch_size)
+        size = n_batches * self.batch_size
+        if n <= size:
+            yield np.arange(n)
             return
-        order = rng.permutation(len(self.log))
-        for begin in range(0, len(order), size):
-            yield np.sort(order[begin : begin + size])
+        block = _rows_together(self.log, n_batches)
+        blocks = np.append(rng.permutation(n // block), n // block)  # the rest comes last
+        for begin in range(0, n, size):
+            place = np.arange(begin, min(begin + size, n))
+            yield np.sort(blocks[place // block] * block + place % block)
 
     def _windowed(self, streams: Streams, epoch: int) -> Iterator[Batch]:
         assert self._windows is not None
@@ -174,6 +178,16 @@ class Batches:
 
     def _tensor(self, values: NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
+
+
+def _rows_together(log: Interactions, n_batches: int) -> int:
+    """Return how many rows stay together when a log is cut into chunks of so many batches.
+
+    The log is in the order of users. A chunk made of blocks of it has few users, whose vectors stay
+    in the processor's cache. But a user's rows then all come within that chunk: they must still
+    find batches of their own, or the user's vector takes fewer steps (`benchmarks/shuffling.py`).
+    """
+    return _BLOCK if len(log) <= n_batches * log.n_users else 1
 
 
 class PairBatches:

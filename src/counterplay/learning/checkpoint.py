@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from counterplay.learning.optimizers import Optimizer
 
-FORMAT = 1
+FORMAT = 2
 _FILES = {"state.safetensors", "state.json"}
 
 
