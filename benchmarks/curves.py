@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -116,16 +116,43 @@ def curve(
         assert given is not None
         ps(model, given, log, Weighted(**options), **seen)
     else:
-        link = LinkSettings(learn=False, with_outcome=False, floor=FLOOR)
-        known = ON_CLICKS[method](world, log)
+        known = KNOWN[method]
+        given = GivenExposure(
+            log.n_users, log.n_items, known.of_pairs(world, log), observed_only=known.on_clicks
+        )
+        link = LinkSettings(learn=known.learn, with_outcome=known.learn, floor=FLOOR)
+        ps(model, given, log, Weighted(**options, link=link), **seen)
+    return found
+
+
+class Known(NamedTuple):
+    """Propensities that are known, and how they are used.
+
+    Attributes:
+        made: From a world and its log.
+        on_clicks: Whether clicks alone are weighted by them, or sampled items too.
+        learn: Whether they go through a link whose β is learnt, or are taken as they are.
+    """
+
+    made: Callable[[World, Interactions], Propensity]
+    on_clicks: bool = True
+    learn: bool = False
+
+    def of_pairs(self, world: World, log: Interactions) -> Callable[[Tensor, Tensor], Tensor]:
+        """Return what takes users and items and tells their propensities."""
+        known = self.made(world, log)
 
         def propensity(users: Tensor, items: Tensor) -> Tensor:
             found: Tensor = torch.from_numpy(known(users.numpy(), items.numpy())).float()
             return found.clamp(1e-6, 1 - 1e-6)
 
-        given = GivenExposure(log.n_users, log.n_items, propensity, observed_only=True)
-        ps(model, given, log, Weighted(**options, link=link), **seen)
-    return found
+        return propensity
+
+
+def true_exposure(world: World, log: Interactions) -> Propensity:
+    """Return the exposure that made the log."""
+    del log
+    return world.propensity
 
 
 def mean_exposure(world: World, log: Interactions) -> Propensity:
@@ -146,12 +173,16 @@ def popularity(world: World, log: Interactions) -> Propensity:
 
 
 TRUE = f"true propensities on clicks, floor {FLOOR:g}"
+TRUE_ON_ALL = f"true propensities on clicks and sampled items, floor {FLOOR:g}"
+TRUE_WITH_BETA = f"true propensities on clicks, β learnt, floor {FLOOR:g}"
 MEAN = f"an item's mean propensity on clicks, floor {FLOOR:g}"
 POPULARITY = f"root of popularity on clicks, floor {FLOOR:g}"
-ON_CLICKS: dict[str, Callable[[World, Interactions], Propensity]] = {
-    TRUE: lambda world, _: world.propensity,
-    MEAN: mean_exposure,
-    POPULARITY: popularity,
+KNOWN = {
+    TRUE: Known(true_exposure),
+    TRUE_ON_ALL: Known(true_exposure, on_clicks=False),
+    TRUE_WITH_BETA: Known(true_exposure, learn=True),
+    MEAN: Known(mean_exposure),
+    POPULARITY: Known(popularity),
 }
 METHODS = ("erm", "acl, stable", "acl, paper", TRUE)
 

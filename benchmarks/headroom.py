@@ -3,8 +3,8 @@
 In synthetic worlds, with the defaults of the library. Weighting the clicks by the inverse of their
 true propensities, or of those an item has on average, says what could be gained; popularity is what
 a log knows of them. Propensity scoring gets the same truth, but uses it as the paper does: for
-sampled items too, and through a link whose β the candidate chooses. The game has to find an
-exposure by itself; with β fixed, the candidate cannot turn the weights off.
+sampled items too, and through a link whose β the candidate chooses; each of the two is tried alone.
+The game has to find an exposure by itself; with β fixed, the candidate cannot turn the weights off.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.curves import MEAN, POPULARITY, TRUE, curves
+from benchmarks.curves import MEAN, POPULARITY, TRUE, TRUE_ON_ALL, TRUE_WITH_BETA, curves
 from counterplay import CounterplayWarning
 from counterplay.experiments.agreement import mean_over_repetitions
 from counterplay.experiments.reproduction.datasets import SYNTHETIC, Place, make, world_of
 
 N_WORLDS = 5
 METHODS = (
-    *("erm", TRUE, MEAN, POPULARITY, "ps, with the true propensities"),
+    *("erm", TRUE, MEAN, POPULARITY),
+    *(TRUE_ON_ALL, TRUE_WITH_BETA, "ps, with the true propensities"),
     *("acl, stable", "acl, stable, β fixed", "acl, paper"),
 )
 
