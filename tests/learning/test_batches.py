@@ -92,6 +92,7 @@ def test_long_logs_are_drawn_in_chunks_of_blocks(seed: int, size: int, block: in
     with (
         mock.patch("counterplay.learning.batches._CHUNK", 8),
         mock.patch("counterplay.learning.batches._BLOCK", block),
+        mock.patch("counterplay.learning.batches._FEW", 0),
     ):
         epochs = [
             list(Batches(log, batch_size=size, n_negatives=1).epoch(cp.Streams(seed), epoch))
@@ -105,15 +106,20 @@ def test_long_logs_are_drawn_in_chunks_of_blocks(seed: int, size: int, block: in
         assert Counter(zip(users, items, strict=True)) == pairs
 
 
-@pytest.mark.parametrize(("n_each", "batch_size", "n_users"), [(10, 10, 10), (10, 50, None)])
-def test_a_chunk_has_few_users_if_their_rows_find_batches_of_their_own(
-    n_each: int, batch_size: int, n_users: int | None
+@pytest.mark.parametrize(
+    ("batch_size", "least", "together"),
+    [(10, 10, True), (50, 10, False), (10, 11, False)],
+    ids=["few rows, many users", "more rows than batches", "too few users in a chunk"],
+)
+def test_a_chunk_has_few_users_where_that_does_no_harm(
+    batch_size: int, least: int, together: bool
 ) -> None:
-    users = np.repeat(np.arange(40), n_each)
-    log = cp.read({"user": users, "item": np.tile(np.arange(n_each), 40)})
+    """Forty users with ten rows each, in chunks of a hundred rows."""
+    log = cp.read({"user": np.repeat(np.arange(40), 10), "item": np.tile(np.arange(10), 40)})
     with (
         mock.patch("counterplay.learning.batches._CHUNK", 100),
         mock.patch("counterplay.learning.batches._BLOCK", 20),
+        mock.patch("counterplay.learning.batches._FEW", least),
     ):
         batches = Batches(log, batch_size=batch_size, n_negatives=0)
         epochs = [
@@ -121,8 +127,8 @@ def test_a_chunk_has_few_users_if_their_rows_find_batches_of_their_own(
             for rng in map(np.random.default_rng, range(2))
         ]
     assert set(epochs[0]) != set(epochs[1])
-    for chunk in epochs[0]:
-        assert len(chunk) == n_users if n_users else len(chunk) > 20
+    for users in epochs[0]:
+        assert len(users) == 10 if together else len(users) > 20
 
 
 def some_pairs(

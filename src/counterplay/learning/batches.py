@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from counterplay.seeding import Streams
 
 _CHUNK = 1 << 20  # rows whose negatives are drawn at once
-_BLOCK = 1 << 10  # rows that stay in one chunk, where a chunk is to have few users
+_BLOCK = 1 << 10  # rows that stay in one chunk, where a chunk is to have few of the users
+_FEW = 1 << 14  # users whom a chunk must have then, or its batches would be all of the same ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ class Batches:
         if n <= size:
             yield np.arange(n)
             return
-        block = _rows_together(self.log, n_batches)
+        block = _rows_together(self.log, n_batches, size)
         blocks = np.append(rng.permutation(n // block), n // block)  # the rest comes last
         for begin in range(0, n, size):
             place = np.arange(begin, min(begin + size, n))
@@ -180,14 +181,16 @@ class Batches:
         return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
 
 
-def _rows_together(log: Interactions, n_batches: int) -> int:
-    """Return how many rows stay together when a log is cut into chunks of so many batches.
+def _rows_together(log: Interactions, n_batches: int, size: int) -> int:
+    """Return how many rows stay together when a log is cut into chunks of some batches.
 
-    The log is in the order of users. A chunk made of blocks of it has few users, whose vectors stay
-    in the processor's cache. But a user's rows then all come within that chunk: they must still
-    find batches of their own, or the user's vector takes fewer steps (`benchmarks/shuffling.py`).
+    The log is in the order of users. A chunk made of blocks of it has few of very many users, and
+    their vectors stay in the processor's cache. But a user's rows then all come in one stretch. It
+    costs quality (`benchmarks/shuffling.py`) if they do not find batches of their own there, or if
+    the users are so few that items are fitted to them, so that then rows are spread one by one.
     """
-    return _BLOCK if len(log) <= n_batches * log.n_users else 1
+    users = log.n_users * size / len(log)  # in a chunk
+    return _BLOCK if users >= _FEW and len(log) <= n_batches * log.n_users else 1
 
 
 class PairBatches:
