@@ -80,6 +80,20 @@ def test_methods_are_dots_with_the_paper_beside_them() -> None:
     assert chart.tables[0].columns["95% interval"] == ["66.50 to 68.50", "67.25 to 69.25"]
 
 
+def test_cells_of_one_title_are_told_apart() -> None:
+    cells = [cell("ACL", 68.0, dim=32), cell("ACL", 69.0, dim=32, with_outcome=0)]
+    found = cells_section(record(cells=[*cells, cell("GMF", 67.0, dim=64)]))
+    assert found is not None
+    chart = found.blocks[0].blocks[0]  # type: ignore[union-attr]
+    assert isinstance(chart, Chart)
+    names = chart.panels[0].figure["layout"]["yaxis"]["ticktext"]
+    assert [str(each).replace("<br>", " ") for each in names] == [
+        "ACL",
+        "ACL (with_outcome 0)",
+        "GMF",
+    ]
+
+
 @pytest.mark.parametrize("name", ["dim", "alpha"])
 def test_a_sweep_is_drawn_as_lines(name: str) -> None:
     fixed = {} if name == "dim" else {"dim": 32.0}

@@ -143,15 +143,27 @@ def _lines(column: str, cells: list[Row], swept: str, titles: list[str]) -> Pane
 
 
 def _dots(column: str, cells: list[Row]) -> Panel:
-    names = [each["title"] for each in cells]
+    names = _names(cells)
     values = [each["value"] for each in cells]
     hover = [
-        f"{figures.text(each['title'])}<br>{_plain(each['value'])}<br>{_ends(each, _plain)}"
-        for each in cells
+        f"{figures.text(name)}<br>{_plain(each['value'])}<br>{_ends(each, _plain)}"
+        for name, each in zip(names, cells, strict=True)
     ]
     best = values.index(max(values)) if len(values) > 1 else None
     low, high = [each["low"] for each in cells], [each["high"] for each in cells]
     return Panel(column, *figures.dots(names, values, low, high, hover, best, _SHOWN))
+
+
+def _names(cells: list[Row]) -> list[str]:
+    """Return the titles of cells, with what tells those of one title apart."""
+    common: dict[str, set[str]] = {}
+    for each in cells:
+        common.setdefault(each["title"], set(each["about"])).intersection_update(each["about"])
+    own = [[said for said in each["about"] if said not in common[each["title"]]] for each in cells]
+    return [
+        f"{each['title']} ({', '.join(said)})" if said else each["title"]
+        for each, said in zip(cells, own, strict=True)
+    ]
 
 
 def _table(cells: list[Row]) -> Table:
