@@ -87,12 +87,12 @@ def test_ratings_come_with_the_observed_item_only() -> None:
 
 @given(st.integers(0, 50), st.integers(1, 7), st.integers(1, 9))
 def test_long_logs_are_drawn_in_chunks_of_blocks(seed: int, size: int, block: int) -> None:
-    """Every row once an epoch, in batches of one size but for the last, in a new order."""
+    """Every row once an epoch, in batches of one size but for the last."""
     log = random_log(seed)
     with (
         mock.patch("counterplay.learning.batches._CHUNK", 8),
         mock.patch("counterplay.learning.batches._BLOCK", block),
-        mock.patch("counterplay.learning.batches._FEW", 0),
+        mock.patch("counterplay.learning.batches._LEAST_USERS", 0),
     ):
         epochs = [
             list(Batches(log, batch_size=size, n_negatives=1).epoch(cp.Streams(seed), epoch))
@@ -119,13 +119,18 @@ def test_a_chunk_has_few_users_where_that_does_no_harm(
     with (
         mock.patch("counterplay.learning.batches._CHUNK", 100),
         mock.patch("counterplay.learning.batches._BLOCK", 20),
-        mock.patch("counterplay.learning.batches._FEW", least),
+        mock.patch("counterplay.learning.batches._LEAST_USERS", least),
     ):
         batches = Batches(log, batch_size=batch_size, n_negatives=0)
         epochs = [
             [frozenset(log.user[rows].tolist()) for rows in batches._chunks(rng)]
             for rng in map(np.random.default_rng, range(2))
         ]
+        first, second = (
+            [batch.users.tolist() for batch in batches.epoch(cp.Streams(0), epoch)]
+            for epoch in range(2)
+        )
+    assert first != second
     assert set(epochs[0]) != set(epochs[1])
     for users in epochs[0]:
         assert len(users) == 10 if together else len(users) > 20

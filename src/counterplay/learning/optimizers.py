@@ -139,8 +139,8 @@ class LazyAdam(torch.optim.Optimizer):
             eps=1e-8,
             maximize=False,
         )
-        for table_or_moment, moved in zip(whole, block, strict=True):
-            table_or_moment.index_copy_(0, rows, moved)
+        for each, moved in zip(whole, block, strict=True):
+            each.index_copy_(0, rows, moved)
 
 
 def touched(gradient: Tensor) -> tuple[Tensor, Tensor]:
