@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check bench docs clean
+.PHONY: demo test check mutants bench docs clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.ready
@@ -18,6 +18,9 @@ check: $(VENV)/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+mutants: $(VENV)/.ready
+	$(BIN)/python -m tests.mutants $(if $(SINCE),--since $(SINCE))
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.run

@@ -36,6 +36,7 @@ NAMES = (
     "curves",
     "headroom",
     "demo",
+    "faults",
     "estimators",
 )
 
