@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Validate = Callable[["Scorer"], float]  # larger is better
 Callback = Callable[[Epoch], None]
 STILL = 0.001, 10  # the paper's rule: the objective moves less than this in so many epochs
+ALIKE = 0.98  # the effective sample size from which on weights have no effect, as a share
 _SMALL = 2048  # rows of a batch that one thread computes as fast as several
 
 
@@ -98,7 +99,8 @@ def fit(
     for name, player in players.items():
         player.load_state_dict(progress.best[name])
         player.eval()
-    _warn_of_the_link(progress.epochs[max(progress.best_epoch, 0)])
+    act = "learning" if exposure is not None else "evaluation"
+    _warn_of_the_link(progress.epochs[max(progress.best_epoch, 0)], act)
     return Fit(candidate, exposure, link, progress.epochs, progress.best_epoch, progress.stopped)
 
 
@@ -140,18 +142,24 @@ def _check_finite(epoch: Epoch) -> None:
             )
 
 
-def _warn_of_the_link(epoch: Epoch) -> None:
-    """Say when the propensities no longer mean what they should."""
+def _warn_of_the_link(epoch: Epoch, act: str) -> None:
+    """Say when the propensities no longer mean what they should, or do nothing.
+
+    Their range does not tell: one outlier widens it. The effective sample size does.
+    """
     if epoch.beta is not None and epoch.beta[1] < 0:
         _warn(
             f"the link is inverted (β1 = {epoch.beta[1]:.3g}): propensities fall as exposure "
             "scores rise; use the stable recipe, whose link is monotone"
         )
-    if epoch.propensity is not None and epoch.propensity[2] - epoch.propensity[0] < 0.01:
-        low, _, high = epoch.propensity
+    if epoch.ess is not None and epoch.ess > ALIKE:
+        played = epoch.objective is not None
+        who = "the opponent has no effect" if played else "the weights have no effect"
         _warn(
-            f"the propensities have collapsed to {low:.3g} … {high:.3g}: all weights are alike, "
-            "and this is plain learning; lower alpha, or fix the link"
+            f"{who}; this is plain {act}: the effective sample size of the weights is "
+            f"{epoch.ess:.1%} of the rows; "
+            + ("lower alpha, raise the opponent's rate, " if played else "")
+            + "choose the stable recipe, or fix the link with link.learn=false"
         )
 
 
