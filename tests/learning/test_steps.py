@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -172,6 +172,7 @@ def test_steps_with_ratings_by_hand(recipe: str) -> None:
     assert_same_state(fit, hand)
 
 
+@settings(max_examples=25)
 @given(st.integers(0, 200), st.sampled_from(RECIPES), st.floats(0.0, 2.0))
 def test_f_lowers_the_objective_and_g_raises_it(seed: int, recipe: str, alpha: float) -> None:
     config = game(recipe=recipe, alpha=alpha, rate=1e-4, exposure_rate=1e-4, seed=seed)
@@ -208,6 +209,7 @@ def test_steps_of_the_opponent_by_hand(recipe: str, n: int, regularizer: str) ->
     assert_allclose(numbers(exposure), hand.g, **CLOSE)
 
 
+@settings(max_examples=25)
 @given(st.integers(0, 200), st.sampled_from(RECIPES), st.integers(1, 3))
 def test_the_opponents_step_raises_its_objective(seed: int, recipe: str, n: int) -> None:
     config = game(recipe=recipe, exposure_rate=1e-4, seed=seed)
