@@ -11,7 +11,8 @@ import torch
 
 import counterplay as cp
 from counterplay.learning.config import Training
-from counterplay.learning.fitting import ALIKE, fit
+from counterplay.learning.effect import ALIKE
+from counterplay.learning.fitting import fit
 from counterplay.learning.records import Epoch
 
 LOG = cp.read({"user": [0, 0, 1, 1], "item": [0, 1, 1, 2]})

@@ -13,6 +13,7 @@ import torch
 
 from counterplay.errors import CounterplayWarning, DivergedError
 from counterplay.learning.checkpoint import Progress, load_checkpoint, save_checkpoint
+from counterplay.learning.effect import has_no_effect
 from counterplay.learning.records import Epoch, Fit
 from counterplay.seeding import Streams
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 Validate = Callable[["Scorer"], float]  # larger is better
 Callback = Callable[[Epoch], None]
 STILL = 0.001, 10  # the paper's rule: the objective moves less than this in so many epochs
-ALIKE = 0.98  # the effective sample size from which on weights have no effect, as a share
 _SMALL = 2048  # rows of a batch that one thread computes as fast as several
 
 
@@ -143,16 +143,13 @@ def _check_finite(epoch: Epoch) -> None:
 
 
 def _warn_of_the_link(epoch: Epoch, act: str) -> None:
-    """Say when the propensities no longer mean what they should, or do nothing.
-
-    Their range does not tell: one outlier widens it. The effective sample size does.
-    """
+    """Say when the propensities no longer mean what they should, or do nothing."""
     if epoch.beta is not None and epoch.beta[1] < 0:
         _warn(
             f"the link is inverted (β1 = {epoch.beta[1]:.3g}): propensities fall as exposure "
             "scores rise; use the stable recipe, whose link is monotone"
         )
-    if epoch.ess is not None and epoch.ess > ALIKE:
+    if epoch.ess is not None and has_no_effect(epoch.ess):
         played = epoch.objective is not None
         who = "the opponent has no effect" if played else "the weights have no effect"
         _warn(
