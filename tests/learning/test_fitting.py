@@ -48,8 +48,8 @@ def test_an_opponent_without_effect_is_named() -> None:
     (note,) = notes([Epoch(0, objective=1.0, ess=0.9976)])
     assert note == (
         "the opponent has no effect; this is plain learning: the effective sample size of the "
-        "weights is 99.8% of the rows; lower alpha, raise the opponent's rate, choose the stable "
-        "recipe, or fix the link with link.learn=false"
+        "weights is 99.8% of the rows; lower alpha, raise exposure_rate, choose the stable recipe, "
+        "or fix the link with link.learn=false"
     )
 
 
@@ -62,6 +62,7 @@ def test_weights_without_effect_are_named() -> None:
 def test_an_opponent_of_candidates_that_stand_still_is_no_learning() -> None:
     (note,) = notes([Epoch(0, objective=1.0, ess=1.0)], exposure=False)
     assert note.startswith("the opponent has no effect; this is plain evaluation: ")
+    assert note.endswith("; lower its alpha, or let it play for more epochs")
 
 
 @pytest.mark.parametrize(("ess", "said"), [(None, 0), (0.5, 0), (ALIKE, 0), (0.9801, 1), (1.0, 1)])

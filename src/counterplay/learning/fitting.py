@@ -32,6 +32,21 @@ if TYPE_CHECKING:
 Validate = Callable[["Scorer"], float]  # larger is better
 Callback = Callable[[Epoch], None]
 STILL = 0.001, 10  # the paper's rule: the objective moves less than this in so many epochs
+_NO_EFFECT = {  # what is said of weights that are all alike, and what to do
+    "weights": (
+        "the weights have no effect; this is plain learning",
+        "choose the stable recipe, or fix the link with link.learn=false",
+    ),
+    "learning": (
+        "the opponent has no effect; this is plain learning",
+        "lower alpha, raise exposure_rate, choose the stable recipe, or fix the link with "
+        "link.learn=false",
+    ),
+    "evaluation": (
+        "the opponent has no effect; this is plain evaluation",
+        "lower its alpha, or let it play for more epochs",
+    ),
+}
 _SMALL = 2048  # rows of a batch that one thread computes as fast as several
 
 
@@ -150,14 +165,9 @@ def _warn_of_the_link(epoch: Epoch, act: str) -> None:
             "scores rise; use the stable recipe, whose link is monotone"
         )
     if epoch.ess is not None and has_no_effect(epoch.ess):
-        played = epoch.objective is not None
-        who = "the opponent has no effect" if played else "the weights have no effect"
-        _warn(
-            f"{who}; this is plain {act}: the effective sample size of the weights is "
-            f"{epoch.ess:.1%} of the rows; "
-            + ("lower alpha, raise the opponent's rate, " if played else "")
-            + "choose the stable recipe, or fix the link with link.learn=false"
-        )
+        said, remedy = _NO_EFFECT["weights" if epoch.objective is None else act]
+        share = f"the effective sample size of the weights is {epoch.ess:.1%} of the rows"
+        _warn(f"{said}: {share}; {remedy}")
 
 
 def _warn(text: str) -> None:
