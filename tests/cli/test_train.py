@@ -69,6 +69,8 @@ def test_json_and_a_file_of_settings(dataset: Path, tmp_path: Path, run: Run) ->
         (("--set", "training.epoch=3"), "did you mean 'epochs'"),
         (("--method", "erm", "--alpha", 2), "training.alpha with erm"),
         (("--exposure", "pop"), "must have something to learn"),
+        (("--set", "training.regularizer=known"), "choose feedback, exposure or popularity"),
+        (("--set", "training.regularizer=wasserstein"), "'feedback', 'exposure', 'popularity'"),
     ],
 )
 def test_bad_settings_are_one_sentence(
@@ -78,6 +80,17 @@ def test_bad_settings_are_one_sentence(
     assert outcome.code == 2
     assert outcome.err.count("\n") == 1
     assert expected in outcome.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_regularizer_that_can_only_fail_is_refused_before_data_are_read(
+    tmp_path: Path, run: Run
+) -> None:
+    setting = ("--set", "training.regularizer=known")
+    outcome = run("train", tmp_path / "no data", "--out", tmp_path / "run", *setting)
+    assert outcome.code == 2
+    assert outcome.err.count("\n") == 1
+    assert "found training.regularizer=known" in outcome.err
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])

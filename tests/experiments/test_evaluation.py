@@ -27,7 +27,10 @@ from counterplay.learning.batches import PairBatches
 from counterplay.learning.opponent import opponent
 from counterplay.models.scorer import Scorer
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*the opponent was still moving")  # few epochs
+pytestmark = [  # few epochs
+    pytest.mark.filterwarnings("ignore:.*the opponent was still moving"),
+    pytest.mark.filterwarnings("ignore:.*the opponent has no effect"),
+]
 
 FAST = ("candidate.dim=4", "exposure.dim=4", "training.epochs=3", "training.batch_size=64",
         "training.rate=0.05", "validation.n_negatives=20")  # fmt: skip

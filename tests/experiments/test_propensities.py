@@ -32,7 +32,10 @@ from counterplay.models.neural import MLP
 from counterplay.models.registry import ModelName, build
 from counterplay.models.scorer import History, Scorer
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*the opponent was still moving")  # few epochs
+pytestmark = [  # few epochs
+    pytest.mark.filterwarnings("ignore:.*the opponent was still moving"),
+    pytest.mark.filterwarnings("ignore:.*the opponent has no effect"),
+]
 
 QUICK = OpponentSettings(epochs=2, batch_size=64)
 

@@ -33,6 +33,8 @@ def test_a_run_leaves_a_record_and_a_model_that_loads(
     assert set(record["parameters"]) == (
         {"candidate"} if method == "erm" else {"candidate", "exposure"}
     )
+    assert record["ess"] == record["epochs"][record["best_epoch"]]["ess"]
+    assert (record["ess"] is None) == (method == "erm")
     found = record["validation"]
     assert found["low"] <= found["value"] <= found["high"]
     assert found["n"] == 40

@@ -182,7 +182,7 @@ def test_notes_of_training_say_whose_they_are(tmp_path: Path) -> None:
     log = {"user": [1] * 30 + [2] * 30, "item": ["a"] * 30 + ["b"] * 30, "time": np.arange(60)}
     found = run_study(log, tmp_path / "study", quick())
     notes = found.record["evaluation"]["notes"]
-    assert any(each.startswith("acl: the propensities have collapsed") for each in notes)
+    assert any(each.startswith("acl: the opponent has no effect; this is plain") for each in notes)
     assert found.record["verdict"]["headline"].startswith("Undecided: ")
 
 

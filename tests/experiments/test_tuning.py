@@ -79,6 +79,7 @@ def test_every_method_has_as_many_trials(result: dict[str, Any], folder: Path) -
             assert estimate["low"] <= estimate["value"] <= estimate["high"]
             assert (estimate["n"], estimate["protocol"]) == (40, "full")
             assert trial["epochs"] == 2
+            assert (trial["ess"] is None) == (found["method"] == "erm")
             assert set(trial["n_parameters"]) == (
                 {"candidate"} if found["method"] == "erm" else {"candidate", "exposure"}
             )

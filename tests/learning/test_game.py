@@ -1,8 +1,9 @@
-"""The game's mathematics on tiny problems, in double precision."""
+"""The game's gradients on tiny problems, and what it becomes at its ends.
+
+Its steps are checked in test_steps.py.
+"""
 
 from __future__ import annotations
-
-from itertools import pairwise
 
 import pytest
 import torch
@@ -18,6 +19,9 @@ from counterplay.models.link import Link
 from counterplay.models.registry import build
 
 from .conftest import Checkerboard
+
+# a few steps of tiny models: g has hardly moved
+pytestmark = pytest.mark.filterwarnings("ignore:the opponent has no effect")
 
 
 @pytest.mark.parametrize("loss", ["logistic", "exponential", "squared"])
@@ -38,27 +42,6 @@ def test_gradients_equal_finite_differences(loss: LossName, groups: Groups, mono
         return worst - 0.7 * delta(y, g).mean()
 
     assert torch.autograd.gradcheck(objective, (f, g, *link.parameters()))
-
-
-def test_the_players_move_the_objective_in_opposite_directions() -> None:
-    generator = torch.Generator().manual_seed(1)
-    y = torch.tensor([[1.0, 0.0]] * 8)
-    f, g = (torch.randn(8, 2, generator=generator, requires_grad=True) for _ in range(2))
-    link, delta = Link(), LOSSES["logistic"]
-
-    def objective() -> torch.Tensor:
-        worst, _ = weighted_loss(delta(y, f), link, g, y, ())
-        return worst - 0.1 * delta(y, g).mean()
-
-    values = [objective()]
-    for player, sign in ((f, -1), (g, 1), (f, -1), (g, 1)):
-        (gradient,) = torch.autograd.grad(values[-1], player)
-        with torch.no_grad():
-            player.add_(sign * 0.01 * gradient)
-        values.append(objective())
-    moves = [float((after - before).detach()) for before, after in pairwise(values)]
-    assert moves[0] < 0 < moves[1]
-    assert moves[2] < 0 < moves[3]
 
 
 def test_no_players_step_moves_the_other(checkerboard: Checkerboard) -> None:
@@ -92,7 +75,7 @@ def test_a_link_pinned_at_one_is_plain_learning(checkerboard: Checkerboard) -> N
     config = Game.model_validate(
         shared | {"link": LinkSettings(learn=False, with_outcome=False, intercept=80.0)}
     )
-    with pytest.warns(cp.CounterplayWarning, match="have collapsed"):
+    with pytest.warns(cp.CounterplayWarning, match="the opponent has no effect; this is plain learning"):
         game = acl(fresh(0), fresh(1), log, config)  # type: ignore[arg-type]
     for key, value in plain.candidate.state_dict().items():
         assert torch.equal(value, game.candidate.state_dict()[key]), key

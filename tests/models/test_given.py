@@ -23,3 +23,17 @@ def test_of_observed_items_only_the_others_are_as_if_certain() -> None:
     weights = Link().weights(scores, torch.zeros(2, 3))
     assert weights[:, 0].tolist() == pytest.approx([1 / 0.1, 1 / 0.6])
     assert weights[:, 1:].flatten().tolist() == pytest.approx([1] * 4, abs=2e-6)
+
+
+def test_certainty_and_impossibility_have_finite_scores() -> None:
+    ends = torch.tensor([[1.0, 0.5, 0.0]])
+    scores = GivenExposure(1, 3, lambda *_: ends)(torch.tensor([0]), ITEMS[:1])
+    assert bool(scores.isfinite().all())
+    assert Link(floor=1e-6).weights(scores, torch.zeros(1, 3))[0, :2].tolist() == [1, 2]
+
+
+def test_no_propensity_below_one_is_taken_for_certain() -> None:
+    below = torch.tensor(1.0).nextafter(torch.tensor(0.0))
+    scores = GivenExposure(1, 2, lambda *_: torch.stack([below, torch.tensor(1.0)])[None])
+    almost, certain = scores(torch.tensor([0]), torch.tensor([[0, 1]]))[0].tolist()
+    assert almost < certain

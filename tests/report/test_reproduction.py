@@ -132,3 +132,18 @@ def test_the_page_escapes_what_it_shows() -> None:
     page = render(record(claims=[claim("undecided", -0.1)], cells=cells))
     assert "ACL &lt;b&gt; − GMF" in page
     assert "<i>ACL" not in page
+
+
+def test_cells_tell_which_runs_are_plain_learning() -> None:
+    weighted = cell("ACL", 60.0, dim=4) | {"ess": [0.999, 0.5]}
+    found = cells_section(record(cells=[cell("GMF", 61.0, dim=4) | {"ess": [None]}, weighted]))
+    assert found is not None
+    (part,) = found.blocks
+    assert isinstance(part, Part)
+    (chart,) = part.blocks
+    assert isinstance(chart, Chart)
+    (table,) = chart.tables
+    assert table.columns["effective share"][1] == "75% (1 of 2 plain learning)"
+    plain = cells_section(record(cells=[cell("GMF", 61.0, dim=4)]))
+    assert plain is not None
+    assert "effective share" not in render(record(cells=[cell("GMF", 61.0, dim=4)]))

@@ -82,6 +82,12 @@ class RunConfig(BaseModel):
                 "an opponent must have something to learn; found the exposure model pop; choose "
                 "another, or the method ps"
             )
+        if self.method == "acl" and self.training.regularizer == "known":
+            raise ConfigError(
+                "a run learns from a log, whose true exposure nobody knows; found "
+                "training.regularizer=known; choose feedback, exposure or popularity, or play in a "
+                "world with counterplay.acl(…, known=…)"
+            )
         kind = _TRAINING[self.method]
         strange = sorted(self.training.model_fields_set - kind.model_fields.keys())
         if strange:

@@ -209,6 +209,7 @@ def _record(
         },
         "epochs": [epoch.to_dict() for epoch in fit.epochs],
         "best_epoch": fit.best_epoch,
+        "ess": fit.ess,
         "stopped": fit.stopped,
         "validation": None if judge is None else _hits(judge, fit.candidate, config),
     }

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int, str], None]  # trials done, of how many, the best so far in words
 _RUN = {"run.json", "model.safetensors"}
-_TOLD = ("estimate", "epochs", "best_epoch", "stopped", "n_parameters", "notes", "failed")
+_TOLD = ("estimate", "epochs", "best_epoch", "ess", "stopped", "n_parameters", "notes", "failed")
 
 
 def tune_methods(
@@ -140,6 +140,7 @@ class _Search:
                 "estimate": estimate,
                 "epochs": len(record["epochs"]),
                 "best_epoch": record["best_epoch"],
+                "ess": record["ess"],
                 "stopped": record["stopped"],
                 "n_parameters": record["parameters"],
                 "notes": [f"{self.method}: {note}" for note in notes] + reservations,

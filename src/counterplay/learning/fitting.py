@@ -13,6 +13,7 @@ import torch
 
 from counterplay.errors import CounterplayWarning, DivergedError
 from counterplay.learning.checkpoint import Progress, load_checkpoint, save_checkpoint
+from counterplay.learning.effect import has_no_effect
 from counterplay.learning.records import Epoch, Fit
 from counterplay.seeding import Streams
 
@@ -31,6 +32,21 @@ if TYPE_CHECKING:
 Validate = Callable[["Scorer"], float]  # larger is better
 Callback = Callable[[Epoch], None]
 STILL = 0.001, 10  # the paper's rule: the objective moves less than this in so many epochs
+_NO_EFFECT = {  # what is said of weights that are all alike, and what to do
+    "weights": (
+        "the weights have no effect; this is plain learning",
+        "choose the stable recipe, or fix the link with link.learn=false",
+    ),
+    "learning": (
+        "the opponent has no effect; this is plain learning",
+        "lower alpha, raise exposure_rate, choose the stable recipe, or fix the link with "
+        "link.learn=false",
+    ),
+    "evaluation": (
+        "the opponent has no effect; this is plain evaluation",
+        "lower its alpha, or let it play for more epochs",
+    ),
+}
 _SMALL = 2048  # rows of a batch that one thread computes as fast as several
 
 
@@ -98,7 +114,8 @@ def fit(
     for name, player in players.items():
         player.load_state_dict(progress.best[name])
         player.eval()
-    _warn_of_the_link(progress.epochs[max(progress.best_epoch, 0)])
+    act = "learning" if exposure is not None else "evaluation"
+    _warn_of_the_link(progress.epochs[max(progress.best_epoch, 0)], act)
     return Fit(candidate, exposure, link, progress.epochs, progress.best_epoch, progress.stopped)
 
 
@@ -140,19 +157,17 @@ def _check_finite(epoch: Epoch) -> None:
             )
 
 
-def _warn_of_the_link(epoch: Epoch) -> None:
-    """Say when the propensities no longer mean what they should."""
+def _warn_of_the_link(epoch: Epoch, act: str) -> None:
+    """Say when the propensities no longer mean what they should, or do nothing."""
     if epoch.beta is not None and epoch.beta[1] < 0:
         _warn(
             f"the link is inverted (β1 = {epoch.beta[1]:.3g}): propensities fall as exposure "
             "scores rise; use the stable recipe, whose link is monotone"
         )
-    if epoch.propensity is not None and epoch.propensity[2] - epoch.propensity[0] < 0.01:
-        low, _, high = epoch.propensity
-        _warn(
-            f"the propensities have collapsed to {low:.3g} … {high:.3g}: all weights are alike, "
-            "and this is plain learning; lower alpha, or fix the link"
-        )
+    if epoch.ess is not None and has_no_effect(epoch.ess):
+        said, remedy = _NO_EFFECT["weights" if epoch.objective is None else act]
+        share = f"the effective sample size of the weights is {epoch.ess:.1%} of the rows"
+        _warn(f"{said}: {share}; {remedy}")
 
 
 def _warn(text: str) -> None:

@@ -55,7 +55,8 @@ def acl(
         validate: Judges a model after each epoch, larger is better; never on test rows.
         callbacks: Called after each epoch.
         checkpoint: Folder to write each epoch's state to, and to go on from.
-        known: The true exposure, for the Wasserstein regularizer on worlds.
+        known: The true exposure, for the regularizer `known`: users `[B]` and items `[B, K]` to
+            propensities `[B, K]`, as a world has them.
     """
     delta, streams = LOSSES[config.loss], Streams(config.seed)
     regularizer = regularizer_of(config, log, known)
@@ -95,7 +96,7 @@ def acl(
             held = regularizer(batch, g_all, link)
             objective = worst - config.alpha * held
         g_optimizer.step(config.alpha * held if alone else -objective)
-        meter.add_weights(weights)
+        meter.add_weights(weights, groups)
         n = len(batch.users)
         meter.add(n, candidate_loss=worst, exposure_loss=held, objective=objective)
 

@@ -83,7 +83,7 @@ def opponent(
             held = regularizer(batch, g_all, link)
             objective = worst - config.alpha * held
             optimizer.step(-objective)
-            meter.add_weights(weights)
+            meter.add_weights(weights, groups)
             n = len(batch.users)
             meter.add(n, candidate_loss=worst, exposure_loss=held, objective=objective)
         return meter.epoch(number, exposure=optimizer, link=link)

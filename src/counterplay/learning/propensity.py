@@ -79,15 +79,11 @@ def ps(
                 with torch.no_grad():
                     g = exposure(batch.users, batch.scored, batch.history)  # [B, K]
                 f = candidate(batch.users, batch.scored, batch.history)
-                loss, weights = weighted_loss(
-                    delta(batch.outcomes, f),
-                    link,
-                    g,
-                    batch.link_outcomes,
-                    groups_of(config.recipe, f.shape[1]),
-                )
+                groups = groups_of(config.recipe, f.shape[1])
+                f_losses = delta(batch.outcomes, f)
+                loss, weights = weighted_loss(f_losses, link, g, batch.link_outcomes, groups)
             optimizer.step(loss)
-            meter.add_weights(weights)
+            meter.add_weights(weights, groups)
             meter.add(len(batch.users), candidate_loss=loss)
         return meter.epoch(number, candidate=optimizer, link=link)
 

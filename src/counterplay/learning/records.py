@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from counterplay.learning.optimizers import Optimizer
+    from counterplay.learning.weighting import Groups
     from counterplay.models.link import Link
     from counterplay.models.scorer import Scorer
 
@@ -31,7 +32,8 @@ class Epoch(Shown, Convertible):
         objective: What the candidate wants small and the exposure model large.
         beta: The link's β at the end.
         propensity: Lowest, mean and highest propensity.
-        ess: Effective sample size of the weights, as a share of the rows.
+        ess: Effective sample size of the weights as the loss sees them, as a share of the rows;
+            see `Meter.ess`.
         candidate_gradient: Norm of the candidate's last gradient.
         exposure_gradient: Norm of the exposure model's last gradient.
         validation: The candidate's validation value.
@@ -91,6 +93,14 @@ class Fit(Shown, Convertible):
     best_epoch: int
     stopped: str
 
+    @property
+    def ess(self) -> float | None:
+        """Effective sample size of the weights in the epoch that was kept; None for plain learning.
+
+        It is a share of the rows; above 0.98 the weights have no effect.
+        """
+        return self.epochs[max(self.best_epoch, 0)].ess if self.epochs else None
+
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a row of flat values for each epoch."""
         return [row for epoch in self.epochs for row in epoch.to_rows()]
@@ -124,17 +134,19 @@ class Meter:
         self._sums: dict[str, float] = {}
         self._rows: dict[str, int] = {}
         self._means: list[tuple[int, dict[str, Tensor]]] = []
-        self._weights: list[Tensor] = []
+        self._weights: list[tuple[Tensor, Groups]] = []
+        self._waiting = 0
         self._low, self._high = float("inf"), float("-inf")
 
     def add(self, n: int, **means: Tensor) -> None:
         """Add means over `n` rows, named as in `Epoch`."""
         self._means.append((n, {name: value.detach() for name, value in means.items()}))
 
-    def add_weights(self, weights: Tensor) -> None:
-        """Add the weights of a batch."""
-        self._weights.append(weights.detach().reshape(-1))
-        if sum(map(len, self._weights)) >= _MANY:
+    def add_weights(self, weights: Tensor, groups: Groups = ()) -> None:
+        """Add the weights of a batch before they are scaled, `[B, K]`, and what shares a scale."""
+        self._weights.append((weights.detach(), groups))
+        self._waiting += weights.numel()
+        if self._waiting >= _MANY:
             self._reduce()
 
     def _reduce(self) -> None:
@@ -144,14 +156,17 @@ class Meter:
                 self._sum(name, n * float(value), n)
         self._means.clear()
         if self._weights:
-            weights = torch.cat(self._weights)
+            weights = torch.cat([each.reshape(-1) for each, _ in self._weights])
             low, high = weights.aminmax()
             self._low, self._high = min(self._low, float(low)), max(self._high, float(high))
             n = len(weights)
             self._sum("propensity", n * float(weights.reciprocal().mean()), n)
-            self._sum("weight", n * float(weights.mean()), n)
-            self._sum("square", float(weights.dot(weights)), n)
+            for place, scaled in enumerate(_scaled(self._weights)):
+                self._sum(f"weight {place}", float(scaled.sum(dtype=torch.float64)), len(scaled))
+                square = scaled.square().sum(dtype=torch.float64)
+                self._sum(f"square {place}", float(square), len(scaled))
             self._weights.clear()
+            self._waiting = 0
 
     def _sum(self, name: str, value: float, n: int) -> None:
         self._sums[name] = self._sums.get(name, 0.0) + value
@@ -189,6 +204,29 @@ class Meter:
         return None if mean is None else (1 / self._high, mean, 1 / self._low)
 
     def ess(self) -> float | None:
-        """Return `(Σw)² / (n Σw²)`, the effective sample size as a share."""
-        weight, square = self.mean("weight"), self.mean("square")
-        return None if weight is None or square is None else weight**2 / square
+        """Return `(Σw)² / (n Σw²)`, the effective sample size as a share; 1 means all alike.
+
+        The weights are what the loss sees. Where groups of places have a mean weight of 1 each,
+        they are scaled, batch by batch, and every group is looked at by itself: that observed items
+        weigh more than sampled ones has no effect then. The lowest share is returned, so that
+        weights of one group which are all alike do not hide those of another.
+        """
+        self._reduce()
+        found = []
+        for place in range(sum(name.startswith("square ") for name in self._sums)):
+            weight, square = self.mean(f"weight {place}"), self.mean(f"square {place}")
+            assert weight is not None
+            assert square is not None
+            found.append(weight**2 / square)
+        return min(found, default=None)
+
+
+def _scaled(batches: list[tuple[Tensor, Groups]]) -> list[Tensor]:
+    """Return the weights as the loss sees them, one flat tensor a group."""
+    groups = batches[0][1]
+    if not groups:
+        return [torch.cat([weights.reshape(-1) for weights, _ in batches])]
+    parts = [
+        [part / part.mean() for part in weights.split(groups, dim=1)] for weights, _ in batches
+    ]
+    return [torch.cat([part.reshape(-1) for part in column]) for column in zip(*parts, strict=True)]

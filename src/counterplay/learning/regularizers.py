@@ -1,6 +1,7 @@
 """What keeps the exposure model close to the data: four terms, each to be small.
 
-The game subtracts α times one of them from what the exposure model wants to be large.
+The game subtracts α times one of them from what the exposure model wants to be large. Those that
+look at propensities take the link as it is: β is the candidate's to choose, and learns nothing here.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from counterplay.learning.config import Game
     from counterplay.models.link import Link
 
-RegularizerName = Literal["feedback", "exposure", "popularity", "wasserstein"]
-
+RegularizerName = Literal["feedback", "exposure", "popularity", "known"]
 
 KnownExposure = Callable[[Tensor, Tensor], Tensor]  # users [B], items [B, K] to propensities
 Regularizer = Callable[["Batch", Tensor, "Link"], Tensor]  # g's scores [B, 1 + n_negatives]
@@ -42,18 +42,21 @@ def regularizer_of(
     if kind == "exposure":
         return lambda batch, g, _: exposure_loss(g, batch.observed)
     if kind == "popularity":
-        events = torch.from_numpy(np.bincount(log.item, minlength=log.n_items))
+        popularity = _popularity(log).to(config.device)
         return lambda batch, g, link: popularity_distance(
-            link(g, batch.observed), events.to(g.device)[batch.items]
+            link(g, batch.observed, learn=False), batch.items, popularity
         )
     if known is None:
         raise ConfigError(
-            "the Wasserstein regularizer needs a known exposure; found none; give a world's, or "
-            "choose another regularizer"
+            "the regularizer known needs the true exposure; found none; give a world's as known, "
+            "or choose another regularizer"
         )
-    return lambda batch, g, link: wasserstein_distance(
-        link(g, batch.observed), known(batch.users, batch.items)
+    return lambda batch, g, link: known_distance(
+        link(g, batch.observed, learn=False), known(batch.users, batch.items)
     )
+
+
+_LEAST_DEVIATION = 1e-3  # of propensities, or of counts
 
 
 def exposure_loss(g: Tensor, observed: Tensor) -> Tensor:
@@ -61,16 +64,43 @@ def exposure_loss(g: Tensor, observed: Tensor) -> Tensor:
     return F.softplus(-(2 * observed - 1) * g).mean()
 
 
-def popularity_distance(propensities: Tensor, popularity: Tensor) -> Tensor:
-    """Return `1 − corr(G, popularity)` over the pairs of a batch."""
-    both = torch.stack([propensities.reshape(-1), popularity.reshape(-1).to(propensities)])
+def popularity_distance(propensities: Tensor, items: Tensor, popularity: Tensor) -> Tensor:
+    """Return `1 − corr(mean of G over users, popularity)` over the items of a batch.
+
+    Deviations count as no smaller than 0.001: where all means are the same, there is nothing to
+    correlate, and the gradient would have no bounds.
+
+    Args:
+        propensities: G, `[B, K]`.
+        items: Whose they are, `[B, K]`; an item counts once, whatever its number of users.
+        popularity: Of all items, `[n_items]`.
+
+    Example:
+        Items 0 and 1 have means 0.3 and 0.6, item 2 has 0.9: the popular ones are exposed.
+
+        >>> g, items = torch.tensor([[0.2, 0.6], [0.4, 0.9]]), torch.tensor([[0, 1], [0, 2]])
+        >>> float(popularity_distance(g, items, torch.tensor([1.0, 2.0, 3.0])).round(decimals=4))
+        0.0
+    """
+    present, place, n = items.reshape(-1).unique(return_inverse=True, return_counts=True)
+    sums = propensities.new_zeros(len(present)).index_add(0, place, propensities.reshape(-1))
+    both = torch.stack([sums / n, popularity[present].to(propensities)])
     centred = both - both.mean(1, keepdim=True)
-    norms = centred.norm(dim=1).clamp(min=1e-12)
-    correlation: Tensor = (centred[0] @ centred[1]) / (norms[0] * norms[1])
+    deviations = (centred.norm(dim=1) / len(present) ** 0.5).clamp(min=_LEAST_DEVIATION)
+    correlation: Tensor = centred.prod(0).mean() / deviations.prod()
     return 1 - correlation
 
 
-def wasserstein_distance(propensities: Tensor, known: Tensor) -> Tensor:
-    """Return W₁ between the propensities of a batch and known ones: sorted, place by place."""
-    ours, theirs = propensities.reshape(-1).sort().values, known.reshape(-1).sort().values
-    return (ours - theirs).abs().mean()
+def known_distance(propensities: Tensor, known: Tensor) -> Tensor:
+    """Return the mean of `|G − known|`, pair by pair.
+
+    This is the Wasserstein distance between two exposures whose mass cannot move from one pair to
+    another. That of the propensities as numbers, sorted, would be 0 for the true ones reversed.
+    """
+    return (propensities - known).abs().mean()
+
+
+def _popularity(log: Interactions) -> Tensor:
+    """Return how many users each item has: the paper's `Σ_u Y_ui`."""
+    distinct = np.unique(log.pair)
+    return torch.from_numpy(np.bincount(distinct % log.n_items, minlength=log.n_items))

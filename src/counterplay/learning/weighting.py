@@ -58,9 +58,7 @@ def weighted_loss(
         groups: Places that share a mean weight of 1; they add up to K.
         learn_link: Whether β gets a gradient.
     """
-    beta: tuple[Tensor | None, ...] = link.coefficients()
-    if not learn_link:
-        beta = tuple(None if each is None else each.detach() for each in beta)
+    beta = link.coefficients(learn=learn_link)
     scores = scores.to(torch.promote_types(scores.dtype, link.intercept.dtype))
     loss, weights = _Weighted.apply(  # type: ignore[no-untyped-call]
         losses.to(scores.dtype), scores, outcomes, *beta, link.least, groups

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from counterplay.models.scorer import History, Scorer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_CERTAIN = 14.0  # a logit: a weight of 1.000001
+_CERTAIN = 17.0  # a logit: no propensity below 1 has a larger one in single precision
 
 
 class GivenExposure(Scorer):
@@ -39,9 +40,8 @@ class GivenExposure(Scorer):
         self.observed_only = observed_only
 
     def forward(self, users: Tensor, items: Tensor, history: History | None = None) -> Tensor:
-        """Return the logits of the propensities; certainty is infinite."""
-        if not self.observed_only:
-            return torch.logit(self.propensity(users, items))
-        logits = torch.full(items.shape, _CERTAIN, device=items.device)
-        logits[:, :1] = torch.logit(self.propensity(users, items[:, :1]))
-        return logits
+        """Return the logits of the propensities; that of certainty is finite, its weight is 1."""
+        given = self.propensity(users, items[:, :1] if self.observed_only else items)
+        logits = torch.logit(given).clamp(-_CERTAIN, _CERTAIN)  # β · ∞ would be no number
+        others = items.shape[1] - logits.shape[1]
+        return F.pad(logits, (0, others), value=_CERTAIN) if others else logits

@@ -53,22 +53,25 @@ class Link(nn.Module):
         )
         return intercept, slope, outcome
 
-    def coefficients(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return β0, β1 and β2, which is None without the outcome."""
+    def coefficients(self, *, learn: bool = True) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return β0, β1 and β2, which is None without the outcome; unless `learn`, as constants."""
         slope = F.softplus(self.slope) if self.monotone else self.slope
-        return self.intercept, slope, self.outcome
+        if learn:
+            return self.intercept, slope, self.outcome
+        outcome = None if self.outcome is None else self.outcome.detach()
+        return self.intercept.detach(), slope.detach(), outcome
 
-    def logit(self, scores: Tensor, outcomes: Tensor) -> Tensor:
+    def logit(self, scores: Tensor, outcomes: Tensor, *, learn: bool = True) -> Tensor:
         """Return z, clamped so that the propensity is not below the floor."""
-        intercept, slope, outcome = self.coefficients()
+        intercept, slope, outcome = self.coefficients(learn=learn)
         z = torch.addcmul(intercept, slope, scores)
         if outcome is not None:
             z = torch.addcmul(z, outcome, outcomes)
         return z.clamp(min=self.least)
 
-    def forward(self, scores: Tensor, outcomes: Tensor) -> Tensor:
-        """Return propensities in [μ, 1]."""
-        return torch.sigmoid(self.logit(scores, outcomes))
+    def forward(self, scores: Tensor, outcomes: Tensor, *, learn: bool = True) -> Tensor:
+        """Return propensities in [μ, 1]; unless `learn`, β gets no gradient from them."""
+        return torch.sigmoid(self.logit(scores, outcomes, learn=learn))
 
     def weights(self, scores: Tensor, outcomes: Tensor) -> Tensor:
         """Return the inverse of the propensities, `1 + e^(−z)`."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from counterplay.learning.effect import has_no_effect
 from counterplay.report import figures
 from counterplay.report.blocks import Block, Chart, Panel, Part, Prose, Section, Series, Table
-from counterplay.report.words import NONE, listed
+from counterplay.report.words import NONE, listed, share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -167,6 +168,7 @@ def _names(cells: list[Row]) -> list[str]:
 
 
 def _table(cells: list[Row]) -> Table:
+    shares = [_effective(each) for each in cells]
     return Table(
         "The same in numbers",
         {
@@ -175,10 +177,19 @@ def _table(cells: list[Row]) -> Table:
             "paper": [NONE if not each["paper"] else f"{each['paper'][0]:.2f}" for each in cells],
             "ours": [_plain(each["value"]) for each in cells],
             "95% interval": [_ends(each, _plain) for each in cells],
+            **({"effective share": shares} if set(shares) != {NONE} else {}),
             "seeds": [str(each["n"]) for each in cells],
         },
         {"method", "measured by"},
     )
+
+
+def _effective(cell: Row) -> str:
+    """Return the mean effective sample size of the weights, and whether it is plain learning."""
+    found = [each for each in cell.get("ess") or () if each is not None]
+    plain = sum(map(has_no_effect, found))
+    said = f" ({plain} of {len(found)} plain learning)" if plain else ""
+    return f"{share(sum(found) / len(found))}{said}" if found else NONE
 
 
 def families_section(record: Row) -> Section | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from counterplay.learning.effect import has_no_effect
 from counterplay.report import figures
 from counterplay.report.blocks import Block, Chart, Fold, Panel, Part, Prose, Section, Series, Table
 from counterplay.report.words import count, interval, metric, number, share
@@ -75,9 +76,22 @@ def _said(run: dict[str, Any]) -> str:
         text += (
             f"Validation {metric(found['metric'], found['k'])} {number(found['value'])} "
             f"({interval(found['low'], found['high'])}) on {count(found['n'])} rows, "
-            f"{found['protocol']}."
+            f"{found['protocol']}. "
         )
-    return text
+    return f"{text}{_effect(run)}".rstrip()
+
+
+def _effect(run: dict[str, Any]) -> str:
+    """Say whether the weights did anything in the epoch that was kept."""
+    epochs, best = run["epochs"], max(run.get("best_epoch") or 0, 0)
+    kept = next((each for each in epochs if each["epoch"] == best), epochs[-1])
+    if kept.get("ess") is None:
+        return ""
+    text = f"The effective sample size of the weights is {share(kept['ess'])} of the rows"
+    if not has_no_effect(kept["ess"]):
+        return f"{text}."
+    who = "weights have" if kept.get("objective") is None else "opponent has"
+    return f"{text}: the {who} no effect; this is plain learning."
 
 
 def _chart(name: str, run: dict[str, Any]) -> Chart:
@@ -112,8 +126,9 @@ def _chart(name: str, run: dict[str, Any]) -> Chart:
     series = [Series(each, place) for each, place in _PLACES.items() if place in used]
     reading = (
         "Falling losses mean that the players learn; the objective is what the candidate wants "
-        "small and the exposure model large. Propensities that all come to the same value, or a "
-        "negative β1, mean that the game has become plain learning."
+        "small and the exposure model large. An effective sample of more than 98% of the rows "
+        "means that all weights are alike, and that the game has become plain learning; a negative "
+        "β1, that propensities fall as exposure scores rise."
         if any(each.get("objective") is not None for each in epochs)
         else "A falling loss means that the candidate learns; the validation value decides which "
         "epoch is kept."

@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from counterplay.experiments.reproduction.datasets import SOURCES, SYNTHETIC
+from counterplay.experiments.reproduction.effects import effect_cell, effects_page
 from counterplay.experiments.reproduction.estimators_page import estimators_page
 from counterplay.experiments.reproduction.paper import AT_LEAST, STAND_INS
 
@@ -79,6 +80,7 @@ def _methods_page(result: dict[str, Any]) -> list[str]:
     cells = result["cells"]
     worlds = any(cell["column"] == "truth" for cell in cells)
     lines = [_COLUMNS, ""] + ([_WORLDS, ""] if worlds else [])
+    lines += effects_page(result.get("effects", []))
     for dataset in dict.fromkeys(cell["dataset"] for cell in cells):
         of_it = [cell for cell in cells if cell["dataset"] == dataset]
         lines += [f"## {SOURCES[dataset].title}", ""]
@@ -119,7 +121,9 @@ def _table(cells: list[dict[str, Any]]) -> list[str]:
     for metric in _SHOWN:
         heads += [f"{_TITLES[metric]}, paper"] if has_paper else []
         heads += [f"{_TITLES[metric]}, {column}" for column in columns]
-    heads += ["validation Hit@10, f", "the same, g", "parameters", "settings", "seeds"]
+    weighted = any(effect_cell(cell) for cell in cells)
+    heads += ["validation Hit@10, f", "the same, g"] + (["ESS"] if weighted else [])
+    heads += ["parameters", "settings", "seeds"]
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for name in dict.fromkeys(cell["method"] for cell in cells):
         own = {(cell["metric"], cell["column"]): cell for cell in cells if cell["method"] == name}
@@ -129,6 +133,7 @@ def _table(cells: list[dict[str, Any]]) -> list[str]:
             row += [_printed(own[metric, columns[0]])] if has_paper else []
             row += [_value(own[metric, column]) for column in columns]
         row += [_points(first["validation"]), _points(first["exposure_validation"])]
+        row += [effect_cell(first)] if weighted else []
         row += [_parameters(first), _settings(first), str(first["n"])]
         lines.append(f"| {' | '.join(row)} |")
     return lines

@@ -10,6 +10,7 @@ import numpy as np
 from counterplay.experiments.agreement import mean_over_repetitions
 from counterplay.experiments.reproduction.claims import claims_of
 from counterplay.experiments.reproduction.datasets import DISTINCT, source_of, world_of
+from counterplay.experiments.reproduction.effects import effects_of, ess_of
 from counterplay.experiments.reproduction.jobs import Plan, TrainJob
 from counterplay.experiments.reproduction.paper import printed
 
@@ -98,7 +99,8 @@ class MethodTable:
             for column in self.columns
             for cell in self._cells(plan, results, place, dataset, method, column)
         ]
-        return {"cells": cells, "claims": claims_of(self.name, cells)}
+        effects = effects_of(self.jobs(plan, results), results)
+        return {"cells": cells, "effects": effects, "claims": claims_of(self.name, cells)}
 
     def runs(self, plan: Plan, results: Results) -> list[dict[str, Any]]:
         """Return the best run of every method with the first seed, where epochs are kept."""
@@ -177,6 +179,7 @@ class MethodTable:
             "exposure_validation": _mean(
                 found["best"]["exposure_validation"] for found in done.values()
             ),
+            "ess": [ess_of(found) for found in done.values()],
             "notes": list(
                 dict.fromkeys(note for found in done.values() for note in found["notes"])
             ),

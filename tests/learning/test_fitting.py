@@ -1,0 +1,116 @@
+"""What is said of weights that do nothing, and of a link that has turned."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+
+import counterplay as cp
+from counterplay.learning.config import Training
+from counterplay.learning.effect import ALIKE
+from counterplay.learning.fitting import fit
+from counterplay.learning.records import Epoch
+
+LOG = cp.read({"user": [0, 0, 1, 1], "item": [0, 1, 1, 2]})
+EFFECT = "no effect; this is plain learning"
+
+
+def notes(
+    epochs: Sequence[Epoch], *, exposure: bool = True, values: Sequence[float] | None = None
+) -> list[str]:
+    """Return what is said of a method whose epochs are as given."""
+    candidate, other = (cp.build("gmf", LOG, dim=2) for _ in range(2))
+    left = iter(values or ())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit(
+            lambda number: epochs[number],
+            candidate,
+            LOG,
+            Training(epochs=len(epochs)),
+            [],
+            exposure=other if exposure else None,
+            validate=None if values is None else lambda model: _of(model, candidate, left),
+        )
+    assert {each.category for each in caught} <= {cp.CounterplayWarning}
+    return [str(each.message) for each in caught]
+
+
+def _of(model: cp.Scorer, candidate: cp.Scorer, left: object) -> float:
+    return float(next(left)) if model is candidate else 0.0  # type: ignore[call-overload]
+
+
+def test_an_opponent_without_effect_is_named() -> None:
+    (note,) = notes([Epoch(0, objective=1.0, ess=0.9976)])
+    assert note == (
+        "the opponent has no effect; this is plain learning: the effective sample size of the "
+        "weights is 99.8% of the rows; lower alpha, raise exposure_rate, choose the stable recipe, "
+        "or fix the link with link.learn=false"
+    )
+
+
+def test_weights_without_effect_are_named() -> None:
+    (note,) = notes([Epoch(0, ess=1.0)])
+    assert note.startswith(f"the weights have {EFFECT}: ")
+    assert note.endswith("; choose the stable recipe, or fix the link with link.learn=false")
+
+
+def test_an_opponent_of_candidates_that_stand_still_is_no_learning() -> None:
+    (note,) = notes([Epoch(0, objective=1.0, ess=1.0)], exposure=False)
+    assert note.startswith("the opponent has no effect; this is plain evaluation: ")
+    assert note.endswith("; lower its alpha, or let it play for more epochs")
+
+
+@pytest.mark.parametrize(("ess", "said"), [(None, 0), (0.5, 0), (ALIKE, 0), (0.9801, 1), (1.0, 1)])
+def test_the_bound_is_a_share_of_98_percent(ess: float | None, said: int) -> None:
+    assert ALIKE == 0.98
+    assert len(notes([Epoch(0, objective=1.0, ess=ess)])) == said
+
+
+def test_one_outlier_does_not_hide_that_all_others_are_alike() -> None:
+    """The range of propensities goes from the floor to 1; the effective sample is the whole."""
+    epoch = Epoch(0, objective=1.0, propensity=(0.01, 0.999, 1.0), ess=0.999)
+    assert any(EFFECT in note for note in notes([epoch]))
+    narrow = Epoch(0, objective=1.0, propensity=(0.010, 0.012, 0.0199), ess=0.9)
+    assert notes([narrow]) == []  # weights of 50 to 100 are not alike
+
+
+def test_the_epoch_that_was_kept_is_judged() -> None:
+    epochs = [Epoch(0, objective=1.0, ess=1.0), Epoch(1, objective=1.0, ess=0.5)]
+    assert notes(epochs) == []  # the last one
+    assert notes(epochs, values=[0.1, 0.9]) == []
+    assert len(notes(epochs, values=[0.9, 0.1])) == 1
+
+
+def test_a_link_that_has_turned_is_named() -> None:
+    (note,) = notes([Epoch(0, beta=(0.0, -0.25, 0.0), ess=0.5)])
+    assert note.startswith("the link is inverted (β1 = -0.25)")
+
+
+def test_an_outlier_in_a_real_game_does_not_hide_the_collapse() -> None:
+    """Through `acl`: one user's propensity is a third, all others are certain."""
+    rng = np.random.default_rng(0)
+    log = cp.read({"user": np.arange(400), "item": rng.integers(0, 20, 400)})
+
+    class One(cp.Scorer):
+        def __init__(self) -> None:
+            super().__init__(log.n_users, log.n_items)
+            self.level = torch.nn.Parameter(torch.full((log.n_users,), 12.0))
+            with torch.no_grad():
+                self.level[7] = -0.7
+
+        def forward(
+            self, users: torch.Tensor, items: torch.Tensor, history: object = None
+        ) -> torch.Tensor:
+            return self.level[users.long(), None].expand(items.shape)
+
+    config = cp.Game(epochs=1, exposure_rate=1e-6, rate=1e-6, recipe="paper", batch_size=64)
+    with pytest.warns(cp.CounterplayWarning, match=f"the opponent has {EFFECT}"):
+        found = cp.acl(cp.build("gmf", log, dim=2), One(), log, config)
+    assert found.epochs[0].propensity is not None
+    low, _, high = found.epochs[0].propensity
+    assert high - low > 0.6

@@ -1,0 +1,147 @@
+"""Each regularizer's value and gradient by hand, and what the worlds' truth must mean."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import counterplay as cp
+from counterplay.learning.batches import Batches
+from counterplay.learning.config import Game
+from counterplay.learning.regularizers import (
+    RegularizerName,
+    exposure_loss,
+    known_distance,
+    popularity_distance,
+    regularizer_of,
+)
+from counterplay.models.link import Link
+
+
+def gradient(value: torch.Tensor, at: torch.Tensor) -> list[list[float]]:
+    (found,) = torch.autograd.grad(value, at)
+    return [[round(each, 6) for each in row] for row in found.tolist()]
+
+
+def number(value: torch.Tensor) -> float:
+    return float(value.detach())
+
+
+def leaf(*rows: list[float]) -> torch.Tensor:
+    return torch.tensor(rows, dtype=torch.float64, requires_grad=True)
+
+
+def test_the_loss_on_what_was_observed() -> None:
+    """`log(1 + e^(∓g))`, whose slope is −σ(−g) where observed and σ(g) elsewhere, over 4 pairs."""
+    g = leaf([math.log(3), 0.0], [0.0, math.log(3)])
+    observed = torch.tensor([[1.0, 0.0], [1.0, 0.0]], dtype=torch.float64)
+    found = exposure_loss(g, observed)
+    assert number(found) == pytest.approx((math.log(4 / 3) + 2 * math.log(2) + math.log(4)) / 4)
+    assert gradient(found, g) == [[-0.0625, 0.125], [-0.125, 0.1875]]
+
+
+def test_popularity_by_hand() -> None:
+    """Item means .3, .6, .3 against popularity 1, 3, 2.
+
+    Centred they are −.1, .2, −.1 and −1, 1, 0: the correlation is .3 / √(.06 · 2) = √.75. Its slope
+    in a mean is `(p̂ − r · m̂) / |m|` with unit vectors p̂, m̂: (−.707 + .354, .707 − .707, .354) over
+    .245, and two users share that of item 0.
+    """
+    g = leaf([0.2, 0.6], [0.4, 0.3])
+    items, popularity = torch.tensor([[0, 1], [0, 2]]), torch.tensor([1, 3, 2])
+    found = popularity_distance(g, items, popularity)
+    assert number(found) == pytest.approx(1 - math.sqrt(0.75))
+    of_item = [(-math.sqrt(0.5) + math.sqrt(0.125)) / math.sqrt(0.06), 0.0]
+    of_item.append(math.sqrt(0.125) / math.sqrt(0.06))
+    expected = [[-of_item[0] / 2, -of_item[1]], [-of_item[0] / 2, -of_item[2]]]
+    torch.testing.assert_close(torch.autograd.grad(found, g)[0].tolist(), expected)
+
+
+def test_popularity_is_small_where_popular_items_are_exposed() -> None:
+    items, popularity = torch.tensor([[0, 1, 2]]), torch.tensor([10, 20, 90])
+    likely, unlikely = leaf([0.1, 0.2, 0.9]), leaf([0.9, 0.8, 0.1])
+    assert number(popularity_distance(likely, items, popularity)) == pytest.approx(0)
+    assert number(popularity_distance(unlikely, items, popularity)) == pytest.approx(2)
+
+
+def test_an_item_counts_once_whatever_the_number_of_its_users() -> None:
+    """Item means over users: pairs would let an item that is sampled often outweigh the others."""
+    g, items = leaf([0.1, 0.5, 0.9]), torch.tensor([[0, 1, 2]])
+    popularity = torch.tensor([1, 5, 7])
+    many = leaf(*([0.1, 0.1, 0.1],) * 4, [0.1, 0.5, 0.9])
+    whose = torch.tensor([[0, 0, 0]] * 4 + [[0, 1, 2]])
+    ours, theirs = (
+        number(popularity_distance(*each, popularity)) for each in ((g, items), (many, whose))
+    )
+    assert ours == pytest.approx(theirs)
+
+
+@given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 99))
+def test_popularity_equals_numpy(rows: int, places: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    g, items = rng.random((rows, places)), rng.integers(0, 4, (rows, places))
+    popularity = np.array([1, 2, 4, 9])
+    here = np.unique(items)
+    means = [g[items == item].mean() for item in here]
+    found = popularity_distance(*(torch.tensor(each) for each in (g, items, popularity)))
+    if len(here) == 1:
+        assert number(found) == 1  # nothing to correlate
+    else:
+        assert number(found) == pytest.approx(1 - np.corrcoef(means, popularity[here])[0, 1])
+
+
+def test_equal_propensities_have_a_gradient_of_bounds_towards_popularity() -> None:
+    g = leaf([0.5, 0.5, 0.5])
+    found = popularity_distance(g, torch.tensor([[0, 1, 2]]), torch.tensor([1, 2, 3]))
+    (slope,) = torch.autograd.grad(found, g)
+    assert number(found) == 1
+    assert 0 < slope[0, 0] < 1e3
+    assert -1e3 < slope[0, 2] < 0
+
+
+def test_the_distance_to_a_known_exposure_by_hand() -> None:
+    g, known = leaf([0.2, 0.9], [0.5, 0.4]), torch.tensor([[0.3, 0.5], [0.2, 0.8]])
+    found = known_distance(g, known)
+    assert number(found) == pytest.approx((0.1 + 0.4 + 0.3 + 0.4) / 4)
+    assert gradient(found, g) == [[-0.25, 0.25], [0.25, -0.25]]
+
+
+def test_reversed_propensities_are_far_from_the_known_ones() -> None:
+    known = torch.tensor([[0.1, 0.2, 0.6]])
+    assert number(known_distance(known.flip(1), known)) == pytest.approx(1 / 3)
+    assert number(known_distance(known, known)) == 0
+
+
+def of_a_batch(kind: RegularizerName, **options: object) -> tuple[torch.Tensor, torch.Tensor, Link]:
+    """Return R, g's scores and the link, of the one batch of a log; user 0 comes back to item 0."""
+    log = cp.read({"user": [0, 0, 0, 1, 2], "item": [0, 0, 1, 1, 2]})
+    config = Game(regularizer=kind, n_negatives=2)
+    (batch,) = Batches.of(log, config, cp.build("pop", log)).epoch(cp.Streams(0), 0)
+    g = torch.linspace(-1, 1, batch.items.numel()).reshape(batch.items.shape).requires_grad_()
+    link = Link(initial=(0.2, 0.7, -0.4))
+    known = options.get("known")
+    held = regularizer_of(config, log, known)(batch, g, link)  # type: ignore[arg-type]
+    if kind == "popularity":
+        G = torch.sigmoid(0.2 + 0.7 * g - 0.4 * batch.observed)
+        users = torch.tensor([1, 2, 1])  # that each item has; rows would be 2, 2, 1
+        assert number(held) == pytest.approx(number(popularity_distance(G, batch.items, users)))
+    return held, g, link
+
+
+@pytest.mark.parametrize("kind", ["feedback", "exposure", "popularity", "known"])
+def test_the_regularizer_moves_g_and_leaves_the_link(kind: RegularizerName) -> None:
+    held, g, link = of_a_batch(kind, known=lambda _, items: 0.1 + 0.2 * items)
+    held.backward()
+    assert g.grad is not None
+    assert bool((g.grad != 0).any())
+    assert all(each.grad is None for each in link.parameters())
+
+
+def test_a_known_exposure_must_be_given() -> None:
+    with pytest.raises(cp.ConfigError, match="needs the true exposure; found none; give a world's"):
+        of_a_batch("known")
