@@ -102,7 +102,9 @@ def _blocks(path: Path) -> Iterator[bytes]:
     known to be the last.
     """
     with pa.input_stream(str(path), compression="detect") as stream:
-        held = stream.read(_BLOCK).removeprefix(BYTE_ORDER_MARK).lstrip(b"\r\n")
+        held = stream.read(_BLOCK).removeprefix(BYTE_ORDER_MARK)
+        while held and not (held := held.lstrip(b"\r\n")):
+            held = stream.read(_BLOCK)
         while held:
             chunk = stream.read(max(_BLOCK, len(held)))  # twice as much where a line is that long
             end = held.rfind(b"\n") + 1 if chunk else len(held)
