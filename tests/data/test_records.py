@@ -98,7 +98,7 @@ def test_a_line_end_in_quotes_is_none_where_every_line_is_whole(tmp_path: Path) 
     [
         (
             "user,item,name\n1,2,x\n3,4\n5,6,y\n7\n",
-            "must have 3 fields, as many as the first; found 2 of 5 records with more or fewer, "
+            "must have 3 fields; found 2 of 5 records with more or fewer, "
             "the first at line 3 with 2: '3,4'; correct or remove",
         ),
         ("user,item\n1,2\n1,2,3\n", "found 1 of 3 records with more or fewer, the first at line 3"),

@@ -91,6 +91,8 @@ def readable(path: Path, kind: str) -> Iterator[None]:
             what = "a line that is not a JSON object"
         elif re.search("unexpected end|[Tt]runcated", what):
             what = "a file that ends too early"
+        elif re.search("data check|[Cc]hecksum", what):
+            what = "a wrong checksum"
         raise DataError(
             f"'{path}' must be a whole, valid {kind} file; found {what}; check that it was copied "
             "completely and that its format is the one its name says"

@@ -64,7 +64,7 @@ def count_records(
 
     Args:
         path: The file; .gz and .zst are unpacked.
-        separator: One sign.
+        separator: One sign, or the same twice; then `n_fields` counts the empty ones between too.
         n_fields: Fields of every record; by default as many as the first has.
         header: Whether the first record names the columns.
         quotes: Whether a quote may enclose a field at all.
@@ -74,7 +74,8 @@ def count_records(
         if tally is None:
             first = _first_record(block)
             n_fields = n_fields or _n_fields(first, separator.encode())
-            tally = _Tally(ord(separator), n_fields, first if header else b"", quotes=quotes)
+            tally = _Tally(ord(separator[0]), n_fields, first if header else b"", quotes=quotes)
+            tally.width = len(separator)
         tally.add(block)
     return Records(0) if tally is None else tally.judged(path)
 
@@ -163,6 +164,7 @@ class _Tally:
     n_fields: int
     header: bytes
     quotes: bool = True
+    width: int = 1  # signs of a separator
     n_lines: int = 0
     n_records: int = 0
     ragged_lines: _Strays = field(default_factory=_Strays)
@@ -284,14 +286,17 @@ class _Tally:
         n_rows = n_records - n_headers - bool(self.header)
         return Records(n_rows, not as_lines and self.quotes, n_headers, tuple(steps))
 
+    def _shown(self, n_fields: int) -> int:
+        return (n_fields - 1) // self.width + 1
+
     def _refusal(self, path: Path) -> str:
         if self.is_quoted and not self.is_open:
             ragged, what = self.ragged_records, f"{self.n_records:,} records"
             return (
-                f"every record of '{path}' must have {self.n_fields} fields, as many as the first; "
-                f"found {ragged.count:,} of {what} with more or fewer, the first at line "
-                f"{ragged.line:,} with {ragged.n_fields}: {shortened(ragged.text)}; correct or "
-                "remove those lines"
+                f"every record of '{path}' must have {self._shown(self.n_fields)} fields; found "
+                f"{ragged.count:,} of {what} with more or fewer, the first at line "
+                f"{ragged.line:,} with {self._shown(ragged.n_fields)}: {shortened(ragged.text)}; "
+                "correct or remove those lines"
             )
         return (
             f"quotes in '{path}' must enclose whole fields, or every line must have "

@@ -89,7 +89,8 @@ def scan_separated(
 ) -> Scan:
     """Return the rows of a separated file, as text or in the types of a `schema`.
 
-    A file with a schema is of a known layout, without quotes.
+    A file with a schema is of a known layout, without quotes. For a separator that is a sign
+    twice, the schema has a column for the nothing between.
     """
     records = count_records(
         path,
@@ -100,7 +101,7 @@ def scan_separated(
     )
     frame = pl.scan_csv(
         path,
-        separator=separator,
+        separator=separator[0],
         has_header=header,
         schema=schema,
         infer_schema=False,

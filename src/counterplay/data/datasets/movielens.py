@@ -128,7 +128,7 @@ def _read(
     del schema["after_time"]
     with readable(path, "ratings.dat"):
         return assemble(
-            _without_gaps(scan_separated(path, ":", schema, header=False), progress),
+            _without_gaps(scan_separated(path, "::", schema, header=False), progress),
             _ROLES,
             order=order,
             time_unit="s",
@@ -158,7 +158,8 @@ def _movies(folder: Path, encoding: str, number: pl.Expr) -> Features | None:
     genres = pl.col("genres").replace("", None).str.split("|").fill_null([])
     year = pl.col("title").str.extract(r"\((\d{4})\)\s*$").cast(pl.Float64).alias("year")
     features = [number, genres, year]
-    return _features(folder / "movies.dat", ["id", "title", "genres"], features, "::", encoding)
+    columns = ["id", "title", "genres"]
+    return _features(folder / "movies.dat", columns, features, "::", encoding, n_optional=1)
 
 
 def _features(
@@ -167,14 +168,19 @@ def _features(
     features: Sequence[pl.Expr | str],
     separator: str = "::",
     encoding: str = "utf-8",
+    n_optional: int = 0,
 ) -> Features | None:
-    """Read a small table whose separator may be longer than one sign, where it is there."""
+    """Read a small table whose separator may be longer than one sign, where it is there.
+
+    The last `n_optional` fields of a line may be absent.
+    """
     if not path.exists():
         return None
     with readable(path, path.name):
         lines = pl.Series(path.read_text(encoding=encoding).rstrip("\r\n").split("\n"))
+        n_required = len(columns) - n_optional
         n_fields = lines.str.count_matches(separator, literal=True) + 1
-        ragged = (n_fields != len(columns)).arg_true()
+        ragged = ((n_fields > len(columns)) | (n_fields < n_required)).arg_true()
         if len(ragged):
             raise DataError(
                 f"every line of '{path}' must have {len(columns)} fields; found {len(ragged):,} of "
