@@ -9,9 +9,13 @@ import pytest
 from hypothesis import strategies as st
 
 import counterplay as cp
+from counterplay.data.identifiers import MISSING
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
-TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
+_SIGNS = st.characters(codec="utf-8", exclude_categories=["Cs", "Cc", "Zl", "Zp"])
+TEXTS = st.text(_SIGNS, min_size=1, max_size=12).filter(
+    lambda text: text.strip() and text.strip() not in MISSING
+)
 
 
 def _ids(ids: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
@@ -32,6 +36,22 @@ def tables(draw: st.DrawFn, *, times: bool = False, max_rows: int = 40) -> pl.Da
     )
     frame = pl.DataFrame(rows, schema=["user", "item", "time"], orient="row")
     return frame if times else frame.drop("time")
+
+
+def mixed(number: int) -> int:
+    """Return what `vocabulary.mixed` must give, by Python's own numbers."""
+    number = (number ^ (number >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    number = (number ^ (number >> 27)) * 0x94D049BB133111EB % 2**64
+    return number ^ (number >> 31)
+
+
+def digest(identity: int | str) -> int:
+    """Return what `Vocabulary.digests` must give, by Python's own numbers."""
+    if isinstance(identity, int):
+        return mixed(identity % 2**64)
+    data = identity.encode()
+    factor = 0x9E3779B97F4A7C15
+    return mixed((sum((b + 1) * factor**k for k, b in enumerate(data)) + len(data)) % 2**64)
 
 
 @pytest.fixture

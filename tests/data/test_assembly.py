@@ -91,3 +91,27 @@ def test_policies_agree_with_brute_force(frame: pl.DataFrame) -> None:
 
 def test_a_log_without_repetitions_reports_none() -> None:
     assert cp.read({"user": [1, 2], "item": [1, 2]}).steps == ()
+
+
+def test_first_and_last_are_defined_at_one_time() -> None:
+    tied = {"user": [1, 1, 1, 2], "item": [5, 5, 5, 6], "rating": [3, 1, 2, 4]}
+    for time, note in (([7, 7, 7, 7], 2), ([7, 7, 8, 7], 1)):
+        for policy, edge in (("first", "lowest"), ("last", "highest")):
+            log = cp.read({**tied, "time": time}, duplicates=policy)  # type: ignore[arg-type]
+            assert log.rating is not None
+            assert log.rating[0] == {"lowest": 1, "highest": 3 if note == 2 else 2}[edge]
+            assert log.steps[-1].counts == {"repeats": 2, "rows": 2, "tied": note}
+            assert f"{note} of them differ at one time, where the {edge} value" in str(
+                log.steps[-1]
+            )
+
+
+def test_first_and_last_need_an_order_where_rows_differ() -> None:
+    tied = {"user": [1, 1, 1, 2], "item": [5, 5, 5, 6], "rating": [3, 1, 2, 4]}
+    with pytest.raises(cp.DataError, match=r"found 2 rows that repeat .* \(--order file\)"):
+        cp.read(tied, duplicates="last")
+    log = cp.read(tied, duplicates="last", order="file")
+    assert log.rating is not None
+    assert log.rating.tolist() == [2, 4]
+    assert len(cp.read({**tied, "rating": [1, 1, 1, 1]}, duplicates="last")) == 2
+    assert len(cp.read({"user": tied["user"], "item": tied["item"]}, duplicates="first")) == 2

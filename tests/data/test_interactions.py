@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 import counterplay as cp
 
-from .conftest import tables
+from .conftest import digest, mixed, tables
 
 
 @given(tables(times=True), st.randoms(use_true_random=False))
@@ -22,15 +23,36 @@ def test_the_order_of_the_input_does_not_matter_without_ties(
     assert cp.read(distinct) == cp.read(shuffled)
 
 
-@given(tables(times=True))
-def test_rows_survive_in_canonical_order(frame: pl.DataFrame) -> None:
-    log = cp.read(frame)
-    expected = frame.with_columns(pl.col("time") * 1_000_000).sort(
-        "user", "time", maintain_order=True
-    )
-    result = log.to_frame().with_columns(pl.col("time").to_physical())
-    assert result.rows() == expected.select("user", "item", "time").rows()
+def by_ids(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what the canonical order sorts by: user, time, the mix of the ids, item, the rest."""
+    user, item, rating, time, *others = row
+    mix = mixed((digest(user) * 0x9E3779B97F4A7C15 + digest(item)) % 2**64) >> 32
+    plain = [each.encode() if isinstance(each, str) else each for each in (user, item)]
+    return plain[0], time, mix, plain[1], rating, *others
+
+
+@given(tables(times=True), st.data())
+def test_rows_survive_in_canonical_order(frame: pl.DataFrame, data: st.DataObject) -> None:
+    n = frame.height
+    ratings = data.draw(st.lists(st.sampled_from([-2.5, -1.0, 0.0, 3.5]), min_size=n, max_size=n))
+    places = data.draw(st.lists(st.integers(0, 1), min_size=n, max_size=n))
+    frame = frame.with_columns(rating=pl.Series(ratings), position=pl.Series(places))
+    frame = frame.select("user", "item", "rating", "time", "position")
+    log = cp.read(frame, time_unit="s")
+    result = log.to_frame().with_columns(pl.col("time").to_physical() // 1_000_000)
+    assert result.rows() == sorted(frame.rows(), key=by_ids)
     assert (np.diff(log.user) >= 0).all()
+
+
+@given(tables(times=True))
+def test_the_order_of_the_input_stays_between_ties_if_asked_for(frame: pl.DataFrame) -> None:
+    log = cp.read(frame, order="file", time_unit="s")
+    expected = frame.sort("user", "time", maintain_order=True)
+    result = log.to_frame().with_columns(pl.col("time").to_physical() // 1_000_000)
+    assert result.rows() == expected.rows()
+    assert log.in_file_order
+    assert log.take(np.arange(2)).in_file_order
+    assert not cp.read(frame).in_file_order
 
 
 def test_columns_cannot_be_changed(small_log: cp.Interactions) -> None:

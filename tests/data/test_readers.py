@@ -75,6 +75,82 @@ def test_text_ids_of_csv_become_integers_only_when_nothing_is_lost(tmp_path: Pat
     assert log.items.ids.to_list() == ["007", "7"]
 
 
+def read_csv(path: Path, *lines: str, **options: object) -> cp.Interactions:
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return cp.read(path, **options)  # type: ignore[arg-type]
+
+
+def test_blanks_around_ids_are_taken_off_and_counted(tmp_path: Path) -> None:
+    log = read_csv(tmp_path / "a.csv", "user,item", "5,x", " 5,x", "6, y ", "6\t,x", "7,y")
+    assert log.users.ids.to_list() == [5, 6, 7]
+    assert log.items.ids.to_list() == ["x", "y"]
+    assert np.bincount(log.user).tolist() == [2, 2, 1]
+    notes = [str(step) for step in log.steps if step.kind == "blanks"]
+    assert notes == [
+        "blanks: took off the blanks around 2 ids in column 'user', the first at row 2: ' 5'",
+        "blanks: took off the blanks around 1 ids in column 'item', the first at row 3: ' y '",
+    ]
+    typed = cp.read({"user": ["5", " 5"], "item": [1, 2]})
+    assert typed.users.ids.to_list() == [" 5", "5"]  # where there are types, ids are as they are
+
+
+def test_leading_zeros_that_make_a_column_text_are_told(tmp_path: Path) -> None:
+    log = read_csv(tmp_path / "a.csv", "user,item", "5,07", "05,08", "6,09", "007,07")
+    assert log.users.ids.to_list() == ["007", "05", "5", "6"]
+    assert [str(step) for step in log.steps if step.kind == "zeros"] == [
+        "zeros: 2 of 4 ids in column 'user' have leading zeros or a sign, the first is '007', so "
+        "all of them stay text; 2 are the same number as another, such as '05' and '5'",
+        "zeros: 3 of 3 ids in column 'item' have leading zeros or a sign, the first is '07', so "
+        "all of them stay text",
+    ]
+    plain = read_csv(tmp_path / "b.csv", "user,item", "a,1", "05,0", "6,-3")
+    assert plain.steps == ()  # text anyway, and integers
+
+
+@pytest.mark.parametrize("word", ["nan", "NaN", "NULL", "null", "None", "N/A", "NA", " NULL "])
+def test_words_for_missing_ids_are_refused(word: str, tmp_path: Path) -> None:
+    expected = "found 2 of 4 rows where column 'user' breaks that, the first at row 2 with"
+    with pytest.raises(cp.DataError, match=expected) as caught:
+        read_csv(tmp_path / "a.csv", "user,item", "a,1", f"{word},2", "b,1", f"{word},1")
+    assert "an id that is really written so needs another name" in str(caught.value)
+    with pytest.raises(cp.DataError, match=expected):
+        cp.read({"user": ["a", word, "b", word], "item": [1, 2, 1, 1]})
+
+
+@pytest.mark.parametrize("empty", ["", " ", "\t"])
+def test_empty_ids_are_refused(empty: str, tmp_path: Path) -> None:
+    expected = "every row must have an id; found 1 of 3 rows where column 'item'"
+    with pytest.raises(cp.DataError, match=expected):
+        read_csv(tmp_path / "a.csv", "user,item", "a,1", f"b,{empty}", "c,2")
+    with pytest.raises(cp.DataError, match=expected):
+        cp.read({"user": ["a", "b", "c"], "item": ["1", empty, "2"]})
+
+
+def test_a_number_that_is_none_is_a_missing_id() -> None:
+    for ids in (np.array([1.0, np.nan, 2.0]), pd.array([1, None, 2], dtype="Int64")):
+        with pytest.raises(cp.DataError, match="every row must have an id; found 1 of 3 rows"):
+            cp.read(pd.DataFrame({"user": ids, "item": [1, 2, 3]}))
+
+
+@pytest.mark.parametrize(
+    ("bad", "expected"),
+    [
+        ("a\nb", r"ids must not hold line breaks; .* row 2 with 'a\\nb'"),
+        ("a\rb", "ids must not hold line breaks"),
+        ("a\u2028b", "ids must not hold line breaks"),
+        ("x" * 1025, r"at most 1,024 bytes long; .* row 2 with 'x{60}…'"),
+        ("é" * 513, "at most 1,024 bytes long"),
+    ],
+)
+def test_ids_that_a_broken_table_gives_are_refused(bad: str, expected: str, tmp_path: Path) -> None:
+    frame = pl.DataFrame({"user": ["a", bad], "item": [1, 2]})
+    frame.write_parquet(tmp_path / "a.parquet")
+    for source in (frame, tmp_path / "a.parquet"):
+        with pytest.raises(cp.DataError, match=expected):
+            cp.read(source)
+    assert len(cp.read({"user": ["a", "x" * 1024], "item": [1, 2]})) == 2
+
+
 @given(tables(times=True))
 def test_any_ids_survive_parquet_and_frames(frame: pl.DataFrame) -> None:
     buffer = io.BytesIO()
@@ -102,9 +178,9 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "latin.csv": ("user,item\nü,1\nö,2\n".encode("latin-1"), "invalid utf-8"),
     "empty.csv": (b"", "an empty file"),
     "header.csv": (b"user,item\n", "a log must have rows"),
-    "ragged.csv": (b"user,item\n1,2\n1,2,3\n", "more fields"),
-    "cut.csv": (b"user,item\n1,2\n2,3\n3", "every row must have an id"),
-    "quote.csv": (b'user,item\n"a,1\nb,2\n', "could not parse"),
+    "ragged.csv": (b"user,item\n1,2\n1,2,3\n", "the first at line 3 with 3: '1,2,3'"),
+    "cut.csv": (b"user,item\n1,2\n2,3\n3", "the first at line 4 with 1: '3'"),
+    "quote.csv": (b'user,item\n"a,1\nb,2,3\n', "must enclose whole fields"),
     "unknown.xyz": (b"user,item\n1,2\n", "must show in its name"),
 }
 
@@ -161,7 +237,7 @@ def test_progress_tells_rows_and_their_total(tmp_path: Path) -> None:
     calls: list[tuple[int, int | None]] = []
     for name in ("log.parquet", "log.csv"):
         cp.read(tmp_path / name, progress=lambda done, total: calls.append((done, total)))
-    assert calls == [(4, 4), (4, None)]
+    assert calls == [(4, 4), (4, 4)]
 
 
 def test_names_with_signs_that_could_match_others_are_taken_literally(tmp_path: Path) -> None:
@@ -190,7 +266,7 @@ def test_blank_lines_at_the_end_are_no_rows(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(FRAME.write_csv() + "\n\n")
     assert cp.read(tmp_path / "log.csv") == EXPECTED
     (tmp_path / "gap.csv").write_text("user,item\n1,2\n\n3,4\n")
-    with pytest.raises(cp.DataError, match=r"found 1 of 3 rows .* the first at row 2"):
+    with pytest.raises(cp.DataError, match="the first at line 3 with 1: ''"):
         cp.read(tmp_path / "gap.csv")
 
 
@@ -268,6 +344,7 @@ def test_numpy_times_of_any_unit() -> None:
     ("options", "expected"),
     [
         ({"duplicates": "bogus"}, "duplicates must be one of all, first, last, error; found"),
+        ({"order": "time"}, "order must be one of canonical, file; found 'time'"),
         ({"format": "excel"}, "format must be one of csv, tsv, parquet, ndjson; found 'excel'"),
         ({"time_unit": "m"}, "time_unit must be one of s, ms, us, ns; found 'm'"),
         ({"user": "item"}, "every role must have a column of its own; found 'item' for user"),

@@ -5,6 +5,7 @@ import itertools
 import re
 import warnings
 from collections.abc import Callable
+from random import Random
 
 import numpy as np
 import polars as pl
@@ -27,6 +28,9 @@ def leave_last_two_out(log: cp.Interactions) -> cp.Split:
     return quietly(cp.leave_last_two_out, log)
 
 
+GOOD = {"user": [1, 2], "item": [1, 2], "time": [1, 2]}
+
+
 def assert_partition(split: cp.Split) -> None:
     """Every row is in exactly one part, and the parts share the vocabularies."""
     parts = (split.train, split.validation, split.test)
@@ -39,7 +43,7 @@ def assert_partition(split: cp.Split) -> None:
 
 @given(tables(times=True))
 def test_leave_last_two_out_equals_brute_force(frame: pl.DataFrame) -> None:
-    split = leave_last_two_out(cp.read(frame))
+    split = leave_last_two_out(cp.read(frame, order="file"))
     assert_partition(split)
     expected: dict[str, list[tuple[object, ...]]] = {"train": [], "validation": [], "test": []}
     for user in sorted(set(frame["user"]), key=repr):
@@ -56,11 +60,64 @@ def test_leave_last_two_out_equals_brute_force(frame: pl.DataFrame) -> None:
         assert sorted(found, key=repr) == sorted(rows_expected, key=repr)
 
 
-def test_ties_are_broken_by_the_order_of_the_input() -> None:
-    log = cp.read({"user": [1, 1, 1, 2], "item": [9, 7, 8, 7], "time": [5, 5, 5, 5]})
-    split = leave_last_two_out(log)
+TIED = {"user": [1, 1, 1, 2], "item": [9, 7, 8, 7], "time": [5, 5, 5, 5]}
+
+
+def test_ties_are_broken_by_the_order_of_the_input_if_asked_for() -> None:
+    split = leave_last_two_out(cp.read(TIED, order="file"))
     assert split.test.to_frame()["item"].to_list() == [8]
     assert split.validation.to_frame()["item"].to_list() == [7]
+
+
+def test_tied_last_rows_are_counted() -> None:
+    frame = {
+        "user": ["a", "a", "a", "b", "b", "b", "c", "c", "c", "d"],
+        "item": [1, 2, 3, 1, 2, 3, 1, 2, 3, 1],
+        "time": [1, 2, 2, 1, 1, 2, 1, 2, 3, 1],
+    }
+    for order, decides in (("canonical", "a fixed mix of the ids"), ("file", "the order of the")):
+        with pytest.warns(cp.CounterplayWarning) as caught:
+            cp.leave_last_two_out(cp.read(frame, order=order))  # type: ignore[arg-type]
+        (text,) = [str(each.message) for each in caught if "tied last" in str(each.message)]
+        assert "1 of 4 users have a tied last row" in text
+        assert "for 1 users that goes for the validation row" in text
+        assert decides in text
+
+
+def test_no_ties_no_note() -> None:
+    log = cp.read({"user": [1, 1, 1, 2], "item": [9, 7, 8, 7], "time": [5, 6, 7, 5]})
+    with pytest.warns(cp.CounterplayWarning) as caught:
+        cp.leave_last_two_out(log)
+    assert not any("tied" in str(each.message) for each in caught)
+
+
+def test_tied_test_items_are_not_those_with_the_largest_ids() -> None:
+    """Of 4 tied items, each is the test item of a quarter of 4,000 users, within 5 deviations."""
+    users = np.repeat(np.arange(4000), 4)
+    log = cp.read({"user": users, "item": np.tile(np.arange(4), 4000), "time": np.ones(16_000)})
+    found = np.bincount(leave_last_two_out(log).test.item, minlength=4)
+    assert (np.abs(found - 1000) < 5 * np.sqrt(4000 * 0.25 * 0.75)).all()
+
+
+@given(tables(times=True), st.randoms())
+def test_any_order_of_the_rows_gives_the_same_log_and_split(
+    frame: pl.DataFrame, random: Random
+) -> None:
+    frame = frame.with_columns(rating=pl.int_range(pl.len()) % 3, shown=pl.int_range(pl.len()) % 2)
+    rows = list(range(frame.height))
+    random.shuffle(rows)
+    log, other = (cp.read(each, exposed="shown") for each in (frame, frame[rows]))
+    assert log.fingerprint == other.fingerprint
+    assert leave_last_two_out(log).fingerprint == leave_last_two_out(other).fingerprint
+    again = cp.read(log.to_frame())
+    assert again.fingerprint == log.fingerprint  # the order is one that reading keeps
+
+
+@given(tables(), st.randoms())
+def test_without_times_too(frame: pl.DataFrame, random: Random) -> None:
+    rows = list(range(frame.height))
+    random.shuffle(rows)
+    assert cp.read(frame) == cp.read(frame[rows])
 
 
 def test_leave_last_two_out_warns_and_names_short_users(small_log: cp.Interactions) -> None:
@@ -75,11 +132,17 @@ def test_leave_last_two_out_warns_and_names_short_users(small_log: cp.Interactio
     assert split.counts == {"train": 5, "validation": 2, "test": 2}
 
 
-def test_without_times_the_input_decides_and_a_warning_says_so() -> None:
-    log = cp.read({"user": [1, 1, 1, 2, 2, 2], "item": [3, 1, 2, 1, 3, 2]})
-    with pytest.warns(cp.CounterplayWarning, match="the log has no times"):
-        split = cp.leave_last_two_out(log)
+def test_without_times_the_input_decides_only_if_asked_for() -> None:
+    frame = {"user": [1, 1, 1, 2, 2, 2], "item": [3, 1, 2, 1, 3, 2]}
+    with pytest.raises(cp.DataError, match=r"found a log without times; .* \(--order file\)"):
+        cp.leave_last_two_out(cp.read(frame))
+    log = cp.read(frame, order="file")
+    assert [str(step) for step in log.steps] == [
+        "order: rows of one user at one time stand as in the input, as was asked for"
+    ]
+    split = cp.leave_last_two_out(log)
     assert split.test.to_frame()["item"].to_list() == [2, 2]
+    assert split.validation.to_frame()["item"].to_list() == [1, 3]
 
 
 @given(tables(times=True), st.floats(0, 0.45), st.floats(0, 0.45))
@@ -135,7 +198,7 @@ def test_a_random_split_keeps_pairs_together(
 def test_the_share_of_seen_test_pairs_is_reported() -> None:
     log = cp.read({"user": [1, 1, 1, 2], "item": [5, 6, 5, 6], "time": [1, 2, 3, 4]})
     assert leave_last_two_out(log).seen_share == 1.0
-    assert np.isnan(leave_last_two_out(cp.read({"user": [1, 2], "item": [1, 2]})).seen_share)
+    assert np.isnan(leave_last_two_out(cp.read(GOOD)).seen_share)
 
 
 def test_splits_that_make_no_sense_are_refused(small_log: cp.Interactions) -> None:

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterplay import DataError, Vocabulary
-from counterplay.data.vocabulary import encode_integers, encode_text
+from counterplay.data.vocabulary import Texts, encode_integers, mixed
+
+from .conftest import digest
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -38,27 +40,39 @@ def test_integers_in_batches_are_encoded_as_one_column(batches: list[list[int]])
 def test_texts_in_batches_are_encoded_as_one_column(batches: list[list[str]]) -> None:
     whole = [each for batch in batches for each in batch]
     series = [pl.Series(batch, dtype=pl.Categorical) for batch in batches]
-    vocabulary, index = encode_text(series, untyped=False)
+    texts = Texts.of(series)
+    vocabulary, index = texts.encode(texts.ids)
     assert vocabulary.decode(index).to_list() == whole
     assert vocabulary.ids.to_list() == sorted(set(whole), key=_by_bytes)
 
 
-@pytest.mark.parametrize(
-    ("texts", "ids"),
-    [
-        (["10", "9", "-3"], [-3, 9, 10]),
-        (["007", "7"], ["007", "7"]),
-        (["1", "x"], ["1", "x"]),
-        (["+1", "1"], ["+1", "1"]),
-        ([" 1", "1"], [" 1", "1"]),
-        (["99999999999999999999", "1"], ["1", "99999999999999999999"]),
-    ],
-)
-def test_untyped_ids_become_integers_only_if_nothing_is_lost(
-    texts: list[str], ids: list[int] | list[str]
-) -> None:
-    vocabulary, _ = encode_text([pl.Series(texts, dtype=pl.Categorical)], untyped=True)
-    assert vocabulary.ids.to_list() == ids
+def test_texts_that_mean_the_same_become_one_id() -> None:
+    batches = [pl.Series(batch, dtype=pl.Categorical) for batch in (["b ", "a"], ["b", " a", "c"])]
+    texts = Texts.of(batches)
+    vocabulary, index = texts.encode(texts.ids.str.strip_chars())
+    assert vocabulary.ids.to_list() == ["a", "b", "c"]
+    assert index.tolist() == [1, 0, 1, 0, 2]
+    assert texts.rows(texts.ids.str.contains(" ")) == (2, 1, "b ")
+    assert texts.rows(texts.ids == "c") == (1, 5, "c")
+
+
+@given(st.one_of(st.lists(INTEGERS, min_size=1), st.lists(TEXTS, min_size=1)))
+def test_digests_equal_brute_force(ids: list[Any]) -> None:
+    vocabulary = Vocabulary.of(pl.Series(ids))
+    assert vocabulary.digests().tolist() == [digest(each) for each in vocabulary.ids]
+
+
+def test_digests_do_not_depend_on_the_other_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [f"user-{n}" * (n % 5 + 1) for n in range(1000)]
+    whole = dict(zip(Vocabulary.of(ids).ids, Vocabulary.of(ids).digests(), strict=True))
+    monkeypatch.setattr("counterplay.data.vocabulary._AT_ONCE", 7)
+    some = Vocabulary.of(ids[::3])
+    assert some.digests().tolist() == [whole[each] for each in some.ids]
+    assert len(set(whole.values())) == 1000
+
+
+def test_mixing_is_one_to_one_on_what_is_near() -> None:
+    assert len(np.unique(mixed(np.arange(100_000, dtype=np.uint64)) >> np.uint64(24))) == 100_000
 
 
 def test_unknown_ids_are_minus_one() -> None:

@@ -53,6 +53,13 @@ def prepare(
         Literal["all", "first", "last", "error"],
         typer.Option(help="Which rows of a repeated pair to keep."),
     ] = "all",
+    order: Annotated[
+        Literal["canonical", "file"],
+        typer.Option(
+            help="Order of rows at equal times, or without times: canonical (by their content) or "
+            "file (the file's order is the time)."
+        ),
+    ] = "canonical",
     threshold: Annotated[
         float | None, typer.Option(help="Make ratings of at least this much implicit feedback.")
     ] = None,

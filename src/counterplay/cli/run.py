@@ -33,6 +33,14 @@ def run(
     item: Annotated[str | None, _Column] = None,
     rating: Annotated[str | None, _Column] = None,
     time: Annotated[str | None, _Column] = None,
+    order: Annotated[
+        Literal["canonical", "file"] | None,
+        typer.Option(
+            rich_help_panel="Columns",
+            help="Order of rows at equal times, or without times: canonical (by their content, the "
+            "default) or file (the file's order is the time).",
+        ),
+    ] = None,
     candidates: Annotated[
         list[str] | None, typer.Option(help="Of pop, erm, ps, acl; by default all of them.")
     ] = None,
@@ -74,7 +82,7 @@ def run(
         "training.epochs": epochs,
         "seed": seed,
     }
-    columns = {"user": user, "item": item, "rating": rating, "time": time}
+    columns = {"user": user, "item": item, "rating": rating, "time": time, "order": order}
     options |= {f"preparation.{name}": column for name, column in columns.items()}
     settings = configured(StudyConfig, config, assignments or (), options)
     folder = Path(f"{source.resolve().stem}-study") if out is None else out
@@ -177,7 +185,8 @@ def _show(study: Study, page: Path) -> None:
     for place, sentence in enumerate([found["headline"], *found["sentences"]]):
         console.out.print(sentence, markup=False, style="" if place else "bold")
     console.out.print()
-    console.print_pairs({"study": str(study.folder), "report": str(page)})
+    done = {f"step {number}": step for number, step in enumerate(record["steps"], start=1)}
+    console.print_pairs(done | {"study": str(study.folder), "report": str(page)})
 
 
 def _interval(each: dict[str, Any]) -> str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from counterplay.data.columns import FlagColumn, IdColumn, NumberColumn
+from counterplay.data.columns import FlagColumn, NumberColumn
+from counterplay.data.duplicates import Duplicates, without_duplicates
 from counterplay.data.features import FeatureTable
 from counterplay.data.findings import Findings
-from counterplay.data.interactions import Interactions, Step
-from counterplay.data.ordering import stable_order
+from counterplay.data.identifiers import IdColumn
+from counterplay.data.interactions import FILE_ORDER, Interactions, Step
+from counterplay.data.ordering import Order, canonical_order, time_order
 from counterplay.data.times import TimeColumn, TimeUnit
 from counterplay.data.vocabulary import integers_of
 from counterplay.errors import ConfigError, DataError
@@ -21,11 +23,8 @@ from counterplay.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
     from counterplay.data.vocabulary import Vocabulary
 
-Duplicates = Literal["all", "first", "last", "error"]
 ABSENT = "-"
 _ALIASES = {
     "user": "user userid uid customer customerid visitor visitorid member memberid client clientid",
@@ -87,6 +86,7 @@ class Features:
     frame: pl.DataFrame
     id_column: str
     untyped: bool = False
+    steps: tuple[Step, ...] = ()
 
 
 def assemble(
@@ -99,10 +99,15 @@ def assemble(
     user_features: Features | None = None,
     item_features: Features | None = None,
     include_unseen: bool = False,
+    order: Order = "canonical",
     name: str = "log",
     source: str = "",
+    steps: Sequence[Step] = (),
 ) -> Interactions:
-    """Return the interactions in `batches`, whose columns are named by `roles`."""
+    """Return the interactions in `batches`, whose columns are named by `roles`.
+
+    `steps` say what was done to the rows before.
+    """
     findings = Findings()
     builders = _builders(roles, findings, untyped=untyped, time_unit=time_unit)
     for batch in batches:
@@ -124,22 +129,26 @@ def assemble(
     user, item = user[: findings.n_rows], item[: findings.n_rows]  # without those of the features
     _at_least_two(users, "user", roles["user"])
     _at_least_two(items, "item", roles["item"])
-    order = stable_order(user, built["time"]) if "time" in built else stable_order(user)
+    done = [*steps, *builders["user"].steps, *builders["item"].steps]
     columns = {"user": user, "item": item, **built}
-    if order is not None:
-        columns = {role: column[order] for role, column in columns.items()}
-    steps: list[Step] = []
+    if order == "file":
+        rows = time_order(columns)
+        done.append(FILE_ORDER)
+    else:
+        rows = canonical_order(columns, users, items)
+    if rows is not None:
+        columns = {role: column[rows] for role, column in columns.items()}
     interactions = Interactions(
         users,
         items,
         **columns,
-        user_features=_aligned(user_features, users, "user", steps),
-        item_features=_aligned(item_features, items, "item", steps),
+        user_features=_aligned(user_features, users, "user", done),
+        item_features=_aligned(item_features, items, "item", done),
         name=name,
         source=source,
-        steps=tuple(steps),
+        steps=tuple(done),
     )
-    return without_duplicates(interactions, duplicates, order)
+    return without_duplicates(interactions, duplicates, rows)
 
 
 def _builders(
@@ -147,8 +156,8 @@ def _builders(
 ) -> dict[str, Any]:
     """Return a column builder for each role of the table."""
     made: dict[str, Any] = {
-        "user": lambda column: IdColumn(column, findings, untyped),
-        "item": lambda column: IdColumn(column, findings, untyped),
+        "user": lambda column: IdColumn(column, findings, untyped=untyped),
+        "item": lambda column: IdColumn(column, findings, untyped=untyped),
         "rating": lambda column: NumberColumn(
             column,
             findings,
@@ -181,58 +190,14 @@ def _builders(
     return {role: made[role](column) for role, column in roles.items()}
 
 
-def without_duplicates(
-    interactions: Interactions, policy: Duplicates, order: NDArray[np.int64] | None = None
-) -> Interactions:
-    """Apply the policy for repeated pairs, and report how many there are.
-
-    `order` tells which row of the input each row was, for the message.
-    """
-    pairs = interactions.pair
-    pairs.sort()
-    n_repeats = int((pairs[1:] == pairs[:-1]).sum())
-    if not n_repeats:
-        return interactions
-    n_rows = len(interactions)
-    found = f"{n_repeats:,} of {n_rows:,} rows repeat a pair of user and item"
-    if policy == "all":
-        step = Step("duplicates", f"{found}; all kept", {"repeats": n_repeats, "rows": 0})
-        return replace(interactions, steps=(*interactions.steps, step))
-    kept = first_or_last(interactions.pair, policy)
-    if policy == "error":
-        strays = np.flatnonzero(~kept)
-        row = int((strays if order is None else order[strays]).min()) + 1
-        raise DataError(
-            f"every pair of user and item must occur once; found {n_repeats:,} of {n_rows:,} rows "
-            f"that repeat one, the first at row {row:,}; choose a policy: all, first or last"
-        )
-    step = Step(
-        "duplicates",
-        f"{found}; kept the {policy} of each",
-        {"repeats": n_repeats, "rows": n_repeats},
-    )
-    return interactions.take(kept, step)
-
-
-def first_or_last(pair: NDArray[np.int64], which: str) -> NDArray[np.bool_]:
-    """Return a mask of the first (or the last) row of each pair, in row order."""
-    order = stable_order(pair)
-    grouped = pair if order is None else pair[order]
-    edge = np.ones(len(pair), dtype=np.bool_)
-    different = grouped[1:] != grouped[:-1]
-    if which == "last":
-        edge[:-1] = different
-    else:
-        edge[1:] = different
-    mask = np.zeros(len(pair), dtype=np.bool_)
-    mask[np.flatnonzero(edge) if order is None else order[edge]] = True
-    return mask
-
-
 def _aligned(
     features: Features | None, vocabulary: Vocabulary, role: str, steps: list[Step]
 ) -> FeatureTable | None:
-    if features is None or features.frame.width == 1:
+    if features is None:
+        return None
+    of_features = (replace(step, text=f"{role} features: {step.text}") for step in features.steps)
+    steps.extend(of_features)
+    if features.frame.width == 1:
         return None
     table, n_unknown = FeatureTable.align(
         features.frame, features.id_column, vocabulary, untyped=features.untyped

@@ -1,4 +1,4 @@
-"""Ids, numbers and flags of a log, checked and converted batch by batch.
+"""Numbers and flags of a log, checked and converted batch by batch.
 
 Each builder takes the batches of one column in order and ends in one numpy array. What is
 wrong is counted in `Findings`, so that the message can give the total.
@@ -12,88 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from counterplay.data.vocabulary import Vocabulary, encode_integers, encode_text
 from counterplay.errors import DataError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.data.findings import Findings
-
-
-@dataclass(slots=True)
-class IdColumn:
-    """User or item ids: integers or text, never null, one type throughout."""
-
-    name: str
-    findings: Findings
-    untyped: bool
-    _text: list[pl.Series] = field(default_factory=list)
-    _integers: list[NDArray[np.int64]] = field(default_factory=list)
-
-    @property
-    def is_text(self) -> bool:
-        """Whether the ids so far are text."""
-        return bool(self._text)
-
-    def add(self, values: pl.Series, first_row: int) -> None:
-        """Take one batch."""
-        dtype = values.dtype
-        if dtype == pl.Object:
-            raise_mixed(self.name, values.to_list(), first_row)
-        text = dtype == pl.String or isinstance(dtype, pl.Categorical | pl.Enum)
-        missing = values.is_null()
-        if text:
-            missing |= (values.cast(pl.String) == "").fill_null(value=False)
-        self.findings.note(
-            self.name,
-            "every row must have an id",
-            "remove those rows or fill the ids in",
-            missing,
-            values,
-            first_row,
-        )
-        if missing.any():
-            return
-        if text:
-            self._text.append(values.cast(pl.Categorical))
-        elif dtype.is_numeric():
-            self._add_numbers(values, first_row)
-        else:
-            raise DataError(
-                f"ids must be integers or text; found column '{self.name}' of type {dtype}; "
-                "convert it, or name another column"
-            )
-
-    def _add_numbers(self, values: pl.Series, first_row: int) -> None:
-        integers = values.cast(pl.Int64, strict=False)
-        if values.dtype not in (pl.Int8, pl.Int16, pl.Int32, pl.Int64):
-            whole = (integers.cast(values.dtype, strict=False) == values).fill_null(value=False)
-            if values.dtype.is_float():
-                whole &= values.abs() < 2**53
-            self.findings.note(
-                self.name,
-                "ids must be whole numbers of at most 64 bits, or text",
-                "convert the column to integers or text",
-                ~whole,
-                values,
-                first_row,
-            )
-            if not whole.all():
-                return
-        self._integers.append(_narrow(integers.to_numpy()))
-
-    def finish(self) -> tuple[Vocabulary, NDArray[np.int32]]:
-        """Return the vocabulary and the index of every row."""
-        if self._text and self._integers:
-            raise DataError(
-                f"ids must be all integers or all text; found both in column '{self.name}' and its "
-                "feature table; convert one of them"
-            )
-        text = [batch for batch in self._text if len(batch)]
-        if text:
-            return encode_text(text, untyped=self.untyped)
-        return encode_integers([batch for batch in self._integers if len(batch)])
 
 
 @dataclass(slots=True)
@@ -190,13 +114,6 @@ def numbers_of(values: pl.Series, name: str, *, whole: bool = False) -> pl.Serie
         f"column '{name}' must hold numbers; found type {values.dtype}; convert it, or leave "
         "it out with '-'"
     )
-
-
-def _narrow(values: NDArray[np.int64]) -> NDArray[Any]:
-    """Keep integers in 32 bits where they fit: a log holds many of them at once."""
-    if len(values) and int(values.min()) >= -(2**31) and int(values.max()) < 2**31:
-        return values.astype(np.int32)
-    return values
 
 
 def raise_mixed(name: str, values: list[object], first_row: int) -> None:

@@ -1,6 +1,6 @@
 """What is wrong with a table, counted over all of its batches.
 
-Rows count from 1 and do not include a header.
+Rows count from 1 and do not include header lines.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from counterplay.data.records import shortened
 from counterplay.errors import DataError
 
 if TYPE_CHECKING:
@@ -41,12 +42,13 @@ class Findings:
     ) -> None:
         """Count the rows where `bad` is true."""
         count = int(bad.sum() or 0)
-        if not count:
-            return
-        place = int(bad.arg_true()[0])
-        found = self._found.setdefault(
-            (column, must), _Finding(must, advice, first_row + place, values[place])
-        )
+        if count:
+            place = int(bad.arg_true()[0])
+            self.add(column, must, advice, count, first_row + place, values[place])
+
+    def add(self, column: str, must: str, advice: str, count: int, row: int, value: object) -> None:
+        """Count some more rows that break a rule, the first of them `row` with `value`."""
+        found = self._found.setdefault((column, must), _Finding(must, advice, row, value))
         found.count += count
 
     def raise_first(self) -> None:
@@ -54,8 +56,8 @@ class Findings:
         if not self._found:
             return
         (column, _), found = min(self._found.items(), key=lambda item: item[1].row)
+        value = shortened(found.value) if isinstance(found.value, str) else repr(found.value)
         raise DataError(
             f"{found.must}; found {found.count:,} of {self.n_rows:,} rows where column "
-            f"'{column}' breaks that, the first at row {found.row:,} with {found.value!r}; "
-            f"{found.advice}"
+            f"'{column}' breaks that, the first at row {found.row:,} with {value}; {found.advice}"
         )

@@ -1,8 +1,7 @@
-"""Files of a log: what format they are in, whether they are whole, their rows in batches."""
+"""Files of a log: what format they are in, and whether they are whole."""
 
 from __future__ import annotations
 
-import glob
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
+from counterplay.data.records import BYTE_ORDER_MARK
 from counterplay.errors import CounterplayError, DataError
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 FileFormat = Literal["csv", "tsv", "parquet", "ndjson"]
 Progress = Callable[[int, int | None], None]  # rows so far, rows in all where known
 
-BATCH_ROWS = 1 << 20
 _SUFFIXES: dict[str, FileFormat] = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -43,7 +42,6 @@ _MAGIC = {
     b"SQLite": "a SQLite database",
 }
 _COMPRESSED = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _JSON_BLOCK = 1 << 30
 _CHANGED = r"Column\(/(.*)\) changed from string to (\w+) in row (\d+)"
 
@@ -66,47 +64,6 @@ def format_of(path: Path) -> FileFormat:
         f"a file's format must show in its name or be given; found '{path.name}'; say which it is: "
         f"{', '.join(get_args(FileFormat))}"
     )
-
-
-def scan(path: Path, kind: FileFormat) -> pl.LazyFrame:
-    """Return a lazy frame over a file; columns of CSV and TSV are text until they are checked."""
-    _check_content(path, kind)
-    if kind == "parquet":
-        return pl.scan_parquet(path, glob=False)
-    if kind == "ndjson":
-        return scan_ndjson(path)
-    separator = "\t" if kind == "tsv" else _separator(path)
-    return pl.scan_csv(path, separator=separator, infer_schema=False, glob=False)
-
-
-def scan_ndjson(path: Path, schema: dict[str, type[pl.DataType]] | None = None) -> pl.LazyFrame:
-    """Return a lazy frame over NDJSON; without a schema, all lines are looked at for one."""
-    return pl.scan_ndjson(glob.escape(str(path)), schema=schema, infer_schema_length=None)
-
-
-def batches(
-    frame: pl.LazyFrame, progress: Progress | None = None, n_rows: int | None = None
-) -> Iterator[pl.DataFrame]:
-    """Yield the rows of a lazy frame, in order, without holding all of them."""
-    collect_batches = getattr(frame, "collect_batches", None)  # young in polars: do without
-    done = 0
-    for batch in collect_batches(chunk_size=BATCH_ROWS) if collect_batches else [frame.collect()]:
-        yield batch
-        done += batch.height
-        if progress:
-            progress(done, n_rows)
-
-
-def without_blank_end(whole: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """Yield the same batches without the empty lines that a text file may end in."""
-    held: pl.DataFrame | None = None
-    for batch in whole:
-        if held is not None:
-            yield held
-        held = batch
-    if held is not None:
-        filled = held.select(~pl.all_horizontal(pl.all().is_null())).to_series().arg_true()
-        yield held.head(int(filled[-1]) + 1) if len(filled) else held.clear()
 
 
 @contextmanager
@@ -134,6 +91,8 @@ def readable(path: Path, kind: str) -> Iterator[None]:
             what = "a line that is not a JSON object"
         elif re.search("unexpected end|[Tt]runcated", what):
             what = "a file that ends too early"
+        elif re.search("data check|[Cc]hecksum", what):
+            what = "a wrong checksum"
         raise DataError(
             f"'{path}' must be a whole, valid {kind} file; found {what}; check that it was copied "
             "completely and that its format is the one its name says"
@@ -159,9 +118,7 @@ def refuse_mixed_ids(path: Path, frame: pl.LazyFrame, columns: list[str]) -> Non
                 ),
             )
     except pa.ArrowInvalid as error:
-        changed = re.search(
-            r"Column\(/(.*)\) changed from string to (\w+) in row (\d+)", str(error)
-        )
+        changed = re.search(_CHANGED, str(error))
         if changed is None:
             return  # whatever it is, the reader itself will judge
         name, other, row = changed[1], changed[2], int(changed[3]) + 1
@@ -176,10 +133,10 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
-def _check_content(path: Path, kind: FileFormat) -> None:
+def check_content(path: Path, kind: FileFormat) -> None:
     """Compare a file's first bytes with its name."""
     with path.open("rb") as file:
-        head = file.read(4096).removeprefix(_BYTE_ORDER_MARK)
+        head = file.read(4096).removeprefix(BYTE_ORDER_MARK)
     expected = {"parquet": b"PAR1"}.get(kind, _COMPRESSED.get(path.suffix.lower(), b""))
     found = next((what for magic, what in _MAGIC.items() if head.startswith(magic)), None)
     if not head:
@@ -205,7 +162,7 @@ def _check_content(path: Path, kind: FileFormat) -> None:
         pq.read_metadata(path)  # refuses what is cut off, before anything else looks at it
 
 
-def _separator(path: Path) -> str:
+def separator_of(path: Path) -> str:
     """Tell what separates the columns of a CSV file by its header."""
     with pa.input_stream(str(path), compression="detect") as stream:
         header = stream.read(1 << 16).split(b"\n", 1)[0]

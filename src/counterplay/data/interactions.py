@@ -39,13 +39,17 @@ class Step:
         return f"{self.kind}: {self.text}"
 
 
+FILE_ORDER = Step("order", "rows of one user at one time stand as in the input, as was asked for")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Interactions(Shown):
     """What users did with items, with dense indices and vocabularies back to the ids.
 
-    Rows stand in one canonical order: by user, then by time, then as they came. So a user's
-    rows are one slice, in the order in which they happened, and the order of the input
-    matters only between rows of one user at the same time. `counterplay.read` makes one.
+    Rows stand in one canonical order: by user, then by time, then by a fixed mix of the ids of
+    user and item, then by what else they say. So a user's rows are one slice, in the order in
+    which they happened, and the order of the input does not matter, unless it was said to be the
+    order of events (`in_file_order`). `counterplay.read` makes one.
 
     Attributes:
         users: Original user ids.
@@ -125,6 +129,11 @@ class Interactions(Shown):
     def is_explicit(self) -> bool:
         """Whether the rows carry ratings."""
         return self.rating is not None
+
+    @property
+    def in_file_order(self) -> bool:
+        """Whether the input's order was said to be the order of events, where times do not tell."""
+        return any(step.kind == FILE_ORDER.kind for step in self.steps)
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from counterplay.data.assembly import Duplicates, without_duplicates
 from counterplay.data.datasets import DATASETS, Dataset, dataset_at, read_dataset
+from counterplay.data.duplicates import Duplicates, without_duplicates
 from counterplay.data.filters import filter_by_events, k_core
 from counterplay.data.formats import FileFormat, Progress
+from counterplay.data.ordering import Order
 from counterplay.data.readers import read
 from counterplay.data.splits import Split, leave_last_two_out, split_at_random, split_by_time
 from counterplay.data.times import TimeUnit
@@ -53,12 +54,15 @@ class Preparation(BaseModel):
         user_features: Table of user features.
         item_features: Table of item features.
         duplicates: Which rows of a repeated pair to keep.
+        order: Between rows of one user at one time, or without times: canonical goes by what the
+            rows say, file by their order in the input.
         threshold: Ratings of at least this much become implicit feedback.
         items_above: Keep items with more events than this.
         users_above: Then keep users with more events than this ...
         users_below: ... and fewer than this.
         core: Keep the k-core.
-        split: auto is the dataset's own, else leave-last-two with times, random without.
+        split: auto is the dataset's own, else leave-last-two with times (or the file's order for
+            them), random without.
         validation: Share of validation, of rows for time, of pairs for random; by default 0.1.
         test: The same for the test.
         validation_from: First moment of validation, for time.
@@ -81,6 +85,7 @@ class Preparation(BaseModel):
     user_features: Path | None = None
     item_features: Path | None = None
     duplicates: Duplicates = "all"
+    order: Order = "canonical"
     threshold: float | None = None
     items_above: Annotated[int, Field(ge=0)] = 0
     users_above: Annotated[int, Field(ge=0)] = 0
@@ -157,7 +162,7 @@ def _dataset(path: Path, name: str | None) -> Dataset | None:
 def _read(source: object, plan: Preparation, progress: Progress | None) -> Interactions:
     return read(
         source,
-        **plan.model_dump(include={*_READING, "format", "duplicates", "name"}),
+        **plan.model_dump(include={*_READING, "format", "duplicates", "order", "name"}),
         progress=progress,
     )
 
@@ -172,7 +177,7 @@ def _read_known(
             f"{known.title} has columns of its own; found {given}={getattr(plan, given)}; leave it "
             "out, or read its file as csv, tsv, parquet or ndjson"
         )
-    log = read_dataset(known.name, path, progress=progress)
+    log = read_dataset(known.name, path, order=plan.order, progress=progress)
     if isinstance(log, Split):
         if plan.split == "auto" and plan.changes_rows:
             raise ConfigError(
@@ -191,7 +196,8 @@ def _named(log: Interactions, name: str | None) -> Interactions:
 def _split(log: Interactions, plan: Preparation) -> Interactions | Split:
     kind = plan.split
     if kind == "auto":
-        kind = "random" if log.time is None else "leave-last-two"
+        timed = log.time is not None or log.in_file_order
+        kind = "leave-last-two" if timed else "random"
     moments = () if kind == "time" else ("validation_from", "test_from")
     shares = () if kind in ("time", "random") else ("validation", "test")
     _refuse_unused(plan, (*moments, *shares, *(() if kind == "random" else ("seed",))), kind)

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
-import pyarrow.parquet as pq
 
-from counterplay.data.assembly import Columns, Duplicates, Features, assemble
-from counterplay.data.formats import (
-    BATCH_ROWS,
-    FileFormat,
-    Progress,
-    batches,
-    format_of,
-    readable,
-    refuse_mixed_ids,
-    scan,
-    without_blank_end,
-)
+from counterplay.data.assembly import Columns, Features, assemble
+from counterplay.data.duplicates import Duplicates
+from counterplay.data.formats import FileFormat, Progress, format_of, readable, refuse_mixed_ids
 from counterplay.data.frames import as_frame, column_names, convertible
+from counterplay.data.interactions import Step
+from counterplay.data.ordering import Order
+from counterplay.data.scans import BATCH_ROWS, scan
 from counterplay.data.times import TimeUnit
 from counterplay.errors import ConfigError, DataError
 
@@ -46,6 +38,7 @@ def read(
     format: FileFormat | None = None,  # noqa: A002 - the word that everybody looks for
     time_unit: TimeUnit | None = None,
     duplicates: Duplicates = "all",
+    order: Order = "canonical",
     user_features: object = None,
     item_features: object = None,
     include_unseen: bool = False,
@@ -67,6 +60,8 @@ def read(
         format: Format of the file; None goes by its name.
         time_unit: Unit of numeric times: s, ms, us or ns; None goes by their size.
         duplicates: What to do with repeated pairs: keep all, first, last, or error.
+        order: How rows of one user at one time, or without times, are ordered: by what they say
+            (canonical), or as they came (file), if that is the order in which they happened.
         user_features: A frame or a path; the column named as `user` (or 'id') holds the ids.
         item_features: The same for items.
         include_unseen: Take ids that only the feature tables have into the vocabularies too.
@@ -82,6 +77,7 @@ def read(
         ("format", format, get_args(FileFormat)),
         ("time_unit", time_unit, get_args(TimeUnit)),
         ("duplicates", duplicates, get_args(Duplicates)),
+        ("order", order, get_args(Order)),
     ):
         if value is not None and value not in known:
             raise ConfigError(
@@ -90,6 +86,7 @@ def read(
     columns = Columns(user, item, rating, time, exposed, propensity, position)
     settings: dict[str, Any] = {
         "duplicates": duplicates,
+        "order": order,
         "time_unit": time_unit,
         "include_unseen": include_unseen,
     }
@@ -122,21 +119,20 @@ def _read_file(
         str(path).encode()  # a name that is no text cannot be handed on
         kind = kind or format_of(path)
     with readable(path, kind):
-        frame = scan(path, kind)
-        roles = columns.resolve(frame.collect_schema().names())
+        rows = scan(path, kind)
+        roles = columns.resolve(rows.frame.collect_schema().names())
         if kind == "ndjson":
-            refuse_mixed_ids(path, frame, [roles["user"], roles["item"]])
-        n_rows = pq.read_metadata(path).num_rows if kind == "parquet" else None
+            refuse_mixed_ids(path, rows.frame, [roles["user"], roles["item"]])
     tables = _feature_tables(features, roles)
     with readable(path, kind):
-        rows = batches(frame.select(sorted(roles.values())), progress, n_rows)
         return assemble(
-            without_blank_end(rows) if kind in _UNTYPED else rows,
+            rows.batches(sorted(roles.values()), progress),
             roles,
             untyped=kind in _UNTYPED,
             **tables,
             name=name or path.name.split(".")[0],
             source=str(path),
+            steps=rows.steps,
             **settings,
         )
 
@@ -155,9 +151,18 @@ def _features(source: object, id_column: str) -> Features | None:
     path = Path(source)
     kind = format_of(path)
     with readable(path, kind):
-        frame = scan(path, kind).collect()
-    features = Features(frame, _id_column(frame, id_column), untyped=kind in _UNTYPED)
-    return replace(features, frame=_typed(features)) if features.untyped else features
+        rows = scan(path, kind)
+        frame = rows.collect()
+    name = _id_column(frame, id_column)
+    if kind not in _UNTYPED:
+        return Features(frame, name, steps=rows.steps)
+    bare = frame[name].str.strip_chars()
+    n_padded = int((bare != frame[name]).sum())
+    steps = rows.steps
+    if n_padded:
+        text = f"took off the blanks around {n_padded:,} ids in column '{name}'"
+        steps += (Step("blanks", text, {"ids": n_padded}),)
+    return Features(_typed(frame.with_columns(bare), name), name, untyped=True, steps=steps)
 
 
 def _id_column(frame: pl.DataFrame, id_column: str) -> str:
@@ -170,15 +175,15 @@ def _id_column(frame: pl.DataFrame, id_column: str) -> str:
     return name
 
 
-def _typed(features: Features) -> pl.DataFrame:
+def _typed(frame: pl.DataFrame, id_column: str) -> pl.DataFrame:
     """Make the columns that hold nothing but numbers numeric; the ids stay text."""
     numbers = {
         column.name: column.cast(pl.Float64, strict=False)
-        for column in features.frame
-        if column.name != features.id_column
+        for column in frame
+        if column.name != id_column
     }
-    return features.frame.with_columns(
+    return frame.with_columns(
         number
         for name, number in numbers.items()
-        if number.null_count() == features.frame[name].null_count() < len(number)
+        if number.null_count() == frame[name].null_count() < len(number)
     )

@@ -124,27 +124,31 @@ class Split(Shown):
 def leave_last_two_out(log: Interactions) -> Split:
     """Hold out each user's last row for the test and the one before for validation.
 
-    Between rows of one user at the same time, the input's order decides; without times it
-    decides alone. A user with fewer than three rows keeps all of them in training and is
-    named in a warning and in `users_without_test`.
+    Between rows of one user at the same time the canonical order decides, a fixed mix of the
+    ids, so that no item is held out for its id; a warning says how many users that concerns. A
+    log without times is refused, unless the input's order was said to be that of events
+    (`read(…, order="file")`). A user with fewer than three rows keeps all of them in training
+    and is named in a warning and in `users_without_test`.
 
     Warns that training rows of one user may be later than test rows of another.
     """
+    if log.time is None and not log.in_file_order:
+        raise DataError(
+            "leave-last-two-out needs to know which rows are the last; found a log without times; "
+            "name the time column, say that the file's order is the time with order='file' "
+            "(--order file), or split at random"
+        )
     ends = log.offsets[1:][np.diff(log.offsets) >= 3]
     part = np.zeros(len(log), dtype=np.int8)
     part[ends - 2] = VALIDATION
     part[ends - 1] = TEST
     split = Split(log, part, "leave-last-two")
-    if log.time is None:
-        _warn(
-            "leave-last-two-out goes by time, but the log has no times: the last rows are the last "
-            "ones of the input; split at random if its order means nothing"
-        )
-    else:
+    if log.time is not None:
         _warn(
             "leave-last-two-out leaks time: a training row of one user may be later than a test "
             "row of another; split by time to rule that out"
         )
+        _warn_of_ties(log, log.time, ends)
     short = split.users_without_test
     if len(short):
         named = ", ".join(repr(each) for each in short.head(5))
@@ -153,6 +157,18 @@ def leave_last_two_out(log: Interactions) -> Split:
             f"training whole: {named}{' …' if len(short) > 5 else ''}"
         )
     return split
+
+
+def _warn_of_ties(log: Interactions, time: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+    """Say how many users' last row, or the one before, is so by the order of tied rows alone."""
+    last, before = time[ends - 1] == time[ends - 2], time[ends - 2] == time[ends - 3]
+    if (last | before).any():
+        decides = "the order of the input" if log.in_file_order else "a fixed mix of the ids"
+        _warn(
+            f"{int(last.sum()):,} of {log.n_users:,} users have a tied last row: another of their "
+            f"rows has the same time, and {decides} tells which of them is the test row; for "
+            f"{int(before.sum()):,} users that goes for the validation row"
+        )
 
 
 def split_by_time(

@@ -13,7 +13,9 @@ from counterplay.errors import DataError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, and its bits are in no pattern
 _SMALL = 1 << 22
+_AT_ONCE = 1 << 16  # text ids whose bytes are mixed at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +69,16 @@ class Vocabulary:
         known = (own[place] == values) & wanted.is_not_null().to_numpy()
         return np.where(known, place, -1).astype(np.int32)
 
+    def digests(self) -> NDArray[np.uint64]:
+        """Return a number for each id that depends on what it says alone, `[n]`.
+
+        Integers are mixed as they are, texts as `Σ (byte + 1) · M^place + length` modulo 2⁶⁴.
+        """
+        if not self.is_text:
+            return mixed(self.ids.to_numpy().astype(np.uint64))
+        parts = [_sums(part["id"]) for part in self.ids.to_frame("id").iter_slices(_AT_ONCE)]
+        return mixed(np.concatenate(parts) if parts else np.empty(0, dtype=np.uint64))
+
     def decode(self, index: NDArray[np.integer]) -> pl.Series:
         """Return the ids at the given indices, null for -1."""
         return self.ids.gather(pl.Series(index).cast(pl.Int64).replace(-1, None))
@@ -79,26 +91,73 @@ def _as_ids(values: ArrayLike | pl.Series) -> pl.Series:
     return series.cast(pl.String) if series.dtype != pl.String else series
 
 
+def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return numbers whose bits all depend on all bits of the given ones, one to one."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))
+
+
+def _sums(texts: pl.Series) -> NDArray[np.uint64]:
+    """Return `Σ (byte + 1) · M^place + length` of each text."""
+    lengths = texts.str.len_bytes().to_numpy().astype(np.int64)
+    ends = np.cumsum(lengths)
+    data = np.frombuffer(texts.str.join("").item().encode(), dtype=np.uint8)
+    place = np.arange(len(data)) - np.repeat(ends - lengths, lengths)
+    factors = np.full(int(lengths.max(initial=0)) + 1, MULTIPLIER)
+    factors[0] = 1
+    terms = (data + np.uint64(1)) * np.multiply.accumulate(factors)[place]
+    sums = np.append(np.uint64(0), np.add.accumulate(terms))
+    found: NDArray[np.uint64] = sums[ends] - sums[ends - lengths] + lengths.astype(np.uint64)
+    return found
+
+
 def _kind(ids: pl.Series) -> str:
     return "text" if ids.dtype == pl.String else "integers"
 
 
-def encode_text(batches: list[pl.Series], *, untyped: bool) -> tuple[Vocabulary, NDArray[np.int32]]:
-    """Return the vocabulary of categorical `batches` and the index of every row.
+@dataclass(frozen=True, slots=True, eq=False)
+class Texts:
+    """Text ids of all rows, in categorical batches, and the distinct ones among them.
 
-    From an `untyped` source such as CSV, ids that all read as plain integers become integers;
-    a leading zero, a sign or a blank anywhere keeps them all as text, so that none is lost.
+    Attributes:
+        batches: The ids of all rows.
+        codes: The code of each distinct id, `[n_distinct]`.
+        ids: What it says, `[n_distinct]`.
     """
-    present = pl.concat(batches, rechunk=False).unique()
-    codes, ids = present.to_physical().to_numpy(), present.cast(pl.String)
-    if untyped:
-        numbers = integers_of(ids)
-        ids = ids if numbers.has_nulls() else numbers
-    ascending = ids.arg_sort().to_numpy()
-    index_of_code = np.zeros(int(codes.max()) + 1, dtype=np.int32)
-    index_of_code[codes[ascending]] = np.arange(len(codes), dtype=np.int32)
-    index = [index_of_code[batch.to_physical().to_numpy()] for batch in batches]
-    return Vocabulary(ids.gather(ascending).alias("id")), np.concatenate(index)
+
+    batches: list[pl.Series]
+    codes: NDArray[np.uint32]
+    ids: pl.Series
+
+    @classmethod
+    def of(cls, batches: list[pl.Series]) -> Texts:
+        """Find the distinct ids of categorical `batches`."""
+        present = pl.concat(batches, rechunk=False).unique()
+        return cls(batches, present.to_physical().to_numpy(), present.cast(pl.String))
+
+    def rows(self, which: pl.Series) -> tuple[int, int, str]:
+        """Return how many rows have one of these distinct ids, the first of them, and its id."""
+        chosen = np.zeros(int(self.codes.max()) + 1, dtype=np.bool_)
+        chosen[self.codes] = which.to_numpy()
+        hits = [np.flatnonzero(chosen[batch.to_physical().to_numpy()]) for batch in self.batches]
+        place = next(place for place, hit in enumerate(hits) if len(hit))
+        row = sum(map(len, self.batches[:place])) + int(hits[place][0]) + 1
+        first: str = self.batches[place].gather([int(hits[place][0])]).cast(pl.String)[0]
+        return sum(map(len, hits)), row, first
+
+    def encode(self, ids: pl.Series) -> tuple[Vocabulary, NDArray[np.int32]]:
+        """Return the vocabulary and the index of every row, where `ids` are what `self.ids` mean.
+
+        Ids that mean the same become one.
+        """
+        order = ids.arg_sort().to_numpy()
+        ascending = ids.gather(order)
+        is_new = (ascending != ascending.shift(1)).fill_null(value=True)
+        index_of_code = np.zeros(int(self.codes.max()) + 1, dtype=np.int32)
+        index_of_code[self.codes[order]] = np.cumsum(is_new.to_numpy()) - 1
+        index = [index_of_code[batch.to_physical().to_numpy()] for batch in self.batches]
+        return Vocabulary(ascending.filter(is_new).alias("id")), np.concatenate(index)
 
 
 def integers_of(texts: pl.Series) -> pl.Series:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from counterplay.data.formats import batches, format_of, readable, scan, without_blank_end
+from counterplay.data.formats import format_of, readable
+from counterplay.data.scans import scan
 from counterplay.errors import DataError
 from counterplay.evaluation.scoring import TableScores
 
@@ -68,10 +69,7 @@ def read_scores(
 def _read(path: Path) -> pl.DataFrame:
     kind = format_of(path)
     with readable(path, kind):
-        frame = scan(path, kind)
-        whole = batches(frame) if kind == "parquet" else without_blank_end(batches(frame))
-        parts = list(whole)
-        return pl.concat(parts) if parts else frame.collect()
+        return scan(path, kind).collect()
 
 
 def _ids(column: pl.Series, vocabulary: Vocabulary) -> pl.Series:

@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 
-from counterplay.data.formats import format_of, readable, scan
+from counterplay.data.formats import format_of, readable
+from counterplay.data.scans import scan
 from counterplay.data.store import load_split
 from counterplay.data.vocabulary import integers_of
 from counterplay.errors import ConfigError, DataError
@@ -138,8 +139,8 @@ def _lines(path: Path) -> pl.Series:
 def _column(path: Path) -> pl.Series:
     kind = format_of(path)
     with readable(path, kind):
-        frame = scan(path, kind)
-        schema = frame.collect_schema()
+        rows = scan(path, kind)
+        schema = rows.frame.collect_schema()
         name = next(iter(schema)) if len(schema) == 1 else "user"
         if name not in schema or schema[name].is_nested():
             found = f"one of {schema[name]}" if name in schema else f"only {', '.join(schema)}"
@@ -147,4 +148,4 @@ def _column(path: Path) -> pl.Series:
                 f"a file of users must have an id a row, in a column 'user'; found {found} in "
                 f"'{path}'; name or convert the column"
             )
-        return frame.select(name).collect().to_series()
+        return rows.collect([name]).to_series()

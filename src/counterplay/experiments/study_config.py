@@ -105,7 +105,8 @@ class StudyConfig(BaseModel):
                 "ratings are not looked at: every row counts as a click, whatever its rating; "
                 "--feedback ratings predicts them"
             )
-        if split.interactions.time is None and self.preparation.split == "auto":
+        at_random = split.interactions.time is None and split.kind == "random"
+        if at_random and self.preparation.split == "auto":
             notes.append(
                 "no column is taken for the time, so rows are held out at random; name it with "
                 "--time if there is one"

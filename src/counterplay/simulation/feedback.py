@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from counterplay.data.interactions import Interactions, Step
-from counterplay.data.ordering import stable_order
+from counterplay.data.ordering import canonical_order
 from counterplay.errors import ConfigError, DataError
 from counterplay.seeding import Streams
 from counterplay.simulation.factors import Factors
@@ -74,12 +74,12 @@ def feedback_loop(
 
 
 def _joined(first: Interactions, second: Interactions) -> Interactions:
-    """Return the rows of both, by user and then by time."""
+    """Return the rows of both, in canonical order."""
     later = dict(second.columns())
     columns: dict[str, Any] = {
         name: np.concatenate([column, later[name]]) for name, column in first.columns()
     }
-    order = stable_order(columns["user"], columns["time"])
+    order = canonical_order(columns, first.users, first.items)
     if order is not None:
         columns = {name: column[order] for name, column in columns.items()}
     return replace(first, **columns)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterplay.data.interactions import Interactions, Step
+from counterplay.data.ordering import canonical_order
 from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -58,8 +59,9 @@ def draw(
             rows["time"] = START + ((number + rng.random(len(clicked))) * DAY).astype(np.int64)
             rounds.append(rows if impressions else _chosen(rows, clicked))
         part = {name: np.concatenate([rows[name] for rows in rounds]) for name in rounds[0]}
-        order = np.lexsort((part["time"], part["pair"] // world.n_items))
-        parts.append(_columns(_chosen(part, order), world.n_items, impressions, with_truth))
+        drawn = _columns(part, world.n_items, impressions, with_truth)
+        order = canonical_order(drawn, world.users, world.items)
+        parts.append(drawn if order is None else _chosen(drawn, order))
     columns: dict[str, Any] = {
         name: np.concatenate([part.pop(name) for part in parts]) for name in list(parts[0])
     }

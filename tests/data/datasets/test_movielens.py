@@ -100,8 +100,10 @@ class TestML1M:
             (b"3::10::good::1000000000\n", ["ratings.dat", "`good`"]),
             (b"3::10::3::noon\n", ["ratings.dat", "`noon`"]),
             (b"3::10::nan::1000000000\n", ["ratings must be finite", "row 5"]),
-            (b"3::10::3", ["times must be", "row 5"]),
-            (b"3::10", ["row 5"]),
+            (b"3::10::3", ["must have 4 fields", "line 5 with 3: '3::10::3'"]),
+            (b"3::10", ["must have 4 fields", "line 5 with 2"]),
+            (b"3::10::3::9::9\n", ["must have 4 fields", "line 5 with 5"]),
+            (b"3:x:10::3::1000000000\n", ["separated by '::'", "row 5"]),
             (b"::10::3::1000000000\n", ["every row must have an id", "row 5"]),
         ],
     )

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from counterplay.data.assembly import Features, assemble
-from counterplay.data.formats import Progress, batches, readable, scan_ndjson
+from counterplay.data.formats import Progress, readable
+from counterplay.data.scans import scan_ndjson, scan_separated
 from counterplay.errors import DataError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from counterplay.data.interactions import Interactions
+    from counterplay.data.ordering import Order
 
 
-def read_goodreads(path: Path, progress: Progress | None = None) -> Interactions:
+def read_goodreads(
+    path: Path, progress: Progress | None = None, order: Order = "canonical"
+) -> Interactions:
     """Read a review file, `goodreads_reviews_*.json.gz`, one JSON object a line, streamed.
 
     A rating of 0 means that the review came without one.
@@ -40,18 +44,21 @@ def read_goodreads(path: Path, progress: Progress | None = None) -> Interactions
             },
         )
         return assemble(
-            batches(reviews, progress),
+            reviews.batches(progress=progress),
             {"user": "user_id", "item": "book_id", "rating": "rating", "time": "date_updated"},
             untyped=True,  # the ids are text in the file, book ids all integers
+            order=order,
             name="goodreads",
             source=f"Goodreads: {path.name}",
         )
 
 
-def read_goodbooks(folder: Path, progress: Progress | None = None) -> Interactions:
+def read_goodbooks(
+    folder: Path, progress: Progress | None = None, order: Order = "canonical"
+) -> Interactions:
     """Read goodbooks-10k: `ratings*.csv`, and language and year from `books.csv`.
 
-    There are no times; the input's order is the order of events.
+    There are no times; `order="file"` takes the file's order for the order of events.
     """
     found = sorted(folder.glob("ratings*.csv"))
     if len(found) != 1:
@@ -61,14 +68,13 @@ def read_goodbooks(folder: Path, progress: Progress | None = None) -> Interactio
         )
     path = found[0]
     with readable(path, "goodbooks ratings"):
-        ratings = pl.scan_csv(
-            path,
-            schema={"user_id": pl.Int32, "book_id": pl.Int32, "rating": pl.Float32},
-            glob=False,
+        ratings = scan_separated(
+            path, ",", {"user_id": pl.Int32, "book_id": pl.Int32, "rating": pl.Float32}
         )
         return assemble(
-            batches(ratings, progress),
+            ratings.batches(progress=progress),
             {"user": "user_id", "item": "book_id", "rating": "rating"},
+            order=order,
             item_features=_books(folder / "books.csv"),
             name="goodbooks",
             source=f"goodbooks-10k: {path.name}",
@@ -80,7 +86,8 @@ def _books(path: Path) -> Features | None:
         return None
     year = pl.col("original_publication_year").cast(pl.Float64, strict=False).alias("year")
     with readable(path, "goodbooks books"):
-        books = pl.read_csv(path, infer_schema=False, glob=False).select(
+        rows = scan_separated(path, ",")
+        books = rows.collect().select(
             pl.col("book_id").cast(pl.Int64), pl.col("language_code").alias("language"), year
         )
-    return Features(books, "book_id")
+    return Features(books, "book_id", steps=rows.steps)

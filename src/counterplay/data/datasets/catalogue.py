@@ -15,10 +15,11 @@ from counterplay.data.datasets.movielens import read_ml_1m, read_ml_100k, read_m
 from counterplay.data.datasets.openbandit import read_open_bandit
 from counterplay.data.formats import Progress
 from counterplay.data.interactions import Interactions
+from counterplay.data.ordering import Order
 from counterplay.data.splits import Split
 from counterplay.errors import ConfigError, DataError
 
-Reader = Callable[[Path, Progress | None], Interactions | Split]
+Reader = Callable[[Path, Progress | None, Order], Interactions | Split]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,13 +225,19 @@ def _looks_like(dataset: Dataset, folder: Path) -> bool:
 
 
 def read_dataset(
-    name: str, path: str | Path, *, progress: Progress | None = None
+    name: str,
+    path: str | Path,
+    *,
+    order: Order = "canonical",
+    progress: Progress | None = None,
 ) -> Interactions | Split:
     """Read a public dataset from its folder; one that brings its own split comes as a Split.
 
     Args:
         name: One of `DATASETS`.
         path: The folder that its files are in (for goodreads, the file itself will do).
+        order: How rows of one user at one time, or without times, are ordered: by what they say
+            (canonical), or as they stand in the file.
         progress: Called with the rows read so far and, where known, their total.
     """
     chosen, place = dataset(name), Path(path)
@@ -239,4 +246,4 @@ def read_dataset(
             f"{chosen.title} must be there to be read; found nothing at '{place}'; check the path, "
             f"or fetch it with counterplay download {name}"
         )
-    return chosen.read(place, progress)
+    return chosen.read(place, progress, order)

@@ -17,18 +17,22 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from counterplay.data.ordering import Order
 
-def read_coat(folder: Path, progress: Progress | None = None) -> Split:
-    """Read Coat with its own split: train is self-selected, test is uniformly random."""
+
+def read_coat(folder: Path, progress: Progress | None = None, order: Order = "canonical") -> Split:
+    """Read Coat with its own split: train is self-selected, test is uniformly random.
+
+    Its matrices have no order of events, whatever `order` says.
+    """
+    del order
     train, test = _matrix(folder / "train.ascii"), _matrix(folder / "test.ascii")
     if train.shape != test.shape:
         raise DataError(
             "Coat's two rating matrices must be of one shape; found "
             f"{train.shape} and {test.shape} in '{folder}'; fetch the files again"
         )
-    rows = pl.concat([_ratings(train, TRAIN), _ratings(test, TEST)]).sort(
-        "user", maintain_order=True
-    )
+    rows = pl.concat([_ratings(train, TRAIN), _ratings(test, TEST)])
     features = folder / "user_item_features"
     log = assemble(
         [rows],
@@ -41,8 +45,11 @@ def read_coat(folder: Path, progress: Progress | None = None) -> Split:
     )
     if progress:
         progress(len(log), len(log))
-    # The rows came sorted by user, so the canonical order is the one they are in.
-    return Split(log, rows["part"].to_numpy().astype(np.int8), "self-selected against random")
+    # The log has an order of its own; a pair that is in both parts is told by its rating.
+    parts = rows.sort("user", "item", "rating", "part")["part"].to_numpy()
+    part = np.empty(len(log), dtype=np.int8)
+    part[np.lexsort([column for _, column in log.columns()][::-1])] = parts
+    return Split(log, part, "self-selected against random")
 
 
 def _matrix(path: Path) -> NDArray[np.int64]:

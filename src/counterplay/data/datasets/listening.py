@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from counterplay.data.assembly import assemble
-from counterplay.data.formats import Progress, batches, readable
+from counterplay.data.formats import Progress, readable
+from counterplay.data.scans import scan_separated
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from counterplay.data.interactions import Interactions
+    from counterplay.data.ordering import Order
 
 _FILE = "user_taggedartists-timestamps.dat"
+_ROLES = {"user": "userID", "item": "artistID", "time": "timestamp"}
 
 
-def read_lastfm(folder: Path, progress: Progress | None = None) -> Interactions:
+def read_lastfm(
+    folder: Path, progress: Progress | None = None, order: Order = "canonical"
+) -> Interactions:
     """Read the tag events of hetrec2011 LastFM.
 
     A user tags one artist many times: 186,479 events are 71,064 distinct pairs. Five events have
@@ -25,21 +30,16 @@ def read_lastfm(folder: Path, progress: Progress | None = None) -> Interactions:
     """
     path = folder / _FILE
     with readable(path, _FILE):
-        events = pl.scan_csv(
+        events = scan_separated(
             path,
-            separator="\t",
-            glob=False,
-            schema={
-                "userID": pl.Int32,
-                "artistID": pl.Int32,
-                "tagID": pl.Int32,
-                "timestamp": pl.Int64,
-            },
+            "\t",
+            {"userID": pl.Int32, "artistID": pl.Int32, "tagID": pl.Int32, "timestamp": pl.Int64},
         )
         return assemble(
-            batches(events.drop("tagID"), progress),
-            {"user": "userID", "item": "artistID", "time": "timestamp"},
+            events.batches(list(_ROLES.values()), progress),
+            _ROLES,
             time_unit="ms",
+            order=order,
             name="lastfm",
             source="hetrec2011-lastfm-2k: tag events",
         )

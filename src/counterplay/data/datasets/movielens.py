@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from counterplay.data.assembly import Features, assemble
-from counterplay.data.formats import Progress, batches, readable
+from counterplay.data.formats import Progress, readable
+from counterplay.data.records import shortened
+from counterplay.data.scans import Scan, scan_separated
+from counterplay.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from counterplay.data.interactions import Interactions
+    from counterplay.data.ordering import Order
 
 _NUMBER = pl.col("id").cast(pl.Int64)
 _ROLES = {role: role for role in ("user", "item", "rating", "time")}
@@ -40,36 +44,44 @@ _GENRES_100K = [
 ]
 
 
-def read_ml_1m(folder: Path, progress: Progress | None = None) -> Interactions:
+def read_ml_1m(
+    folder: Path, progress: Progress | None = None, order: Order = "canonical"
+) -> Interactions:
     """Read MovieLens-1M: `ratings.dat`, and features from `users.dat` and `movies.dat`."""
     columns = ["id", "gender", "age", "occupation", "zip"]
     users = _features(folder / "users.dat", columns, [_NUMBER, "gender", "age", "occupation"])
     movies = _movies(folder, "latin-1", _NUMBER)
-    return _read(folder, "ml-1m", pl.Int32, progress, user_features=users, item_features=movies)
+    return _read(
+        folder, "ml-1m", pl.Int32, progress, order, user_features=users, item_features=movies
+    )
 
 
-def read_movietweetings(folder: Path, progress: Progress | None = None) -> Interactions:
+def read_movietweetings(
+    folder: Path, progress: Progress | None = None, order: Order = "canonical"
+) -> Interactions:
     """Read MovieTweetings: `ratings.dat`, and genres and years from `movies.dat`.
 
     Item ids are IMDb numbers with leading zeros, so they stay text.
     """
     movies = _movies(folder, "utf-8", pl.col("id"))
-    return _read(folder, "movietweetings", pl.String, progress, item_features=movies)
+    return _read(folder, "movietweetings", pl.String, progress, order, item_features=movies)
 
 
-def read_ml_100k(folder: Path, progress: Progress | None = None) -> Interactions:
+def read_ml_100k(
+    folder: Path, progress: Progress | None = None, order: Order = "canonical"
+) -> Interactions:
     """Read MovieLens-100K: `u.data`, and features from `u.user` and `u.item`."""
     with readable(folder / "u.data", "u.data"):
-        ratings = pl.scan_csv(
+        ratings = scan_separated(
             folder / "u.data",
-            separator="\t",
-            glob=False,
-            has_header=False,
-            schema={"user": pl.Int32, "item": pl.Int32, "rating": pl.Float32, "time": pl.Int64},
+            "\t",
+            {"user": pl.Int32, "item": pl.Int32, "rating": pl.Float32, "time": pl.Int64},
+            header=False,
         )
         return assemble(
-            batches(ratings, progress),
+            ratings.batches(progress=progress),
             _ROLES,
+            order=order,
             time_unit="s",
             user_features=_users_100k(folder),
             item_features=_items_100k(folder),
@@ -99,6 +111,7 @@ def _read(
     name: str,
     item_type: type[pl.Int32] | type[pl.String],
     progress: Progress | None,
+    order: Order,
     *,
     user_features: Features | None = None,
     item_features: Features | None,
@@ -114,12 +127,10 @@ def _read(
         schema |= {column: dtype, f"after_{column}": pl.String}
     del schema["after_time"]
     with readable(path, "ratings.dat"):
-        ratings = pl.scan_csv(
-            path, separator=":", has_header=False, schema=schema, quote_char=None, glob=False
-        )
         return assemble(
-            batches(ratings.select(list(types)), progress),
+            _without_gaps(scan_separated(path, "::", schema, header=False), progress),
             _ROLES,
+            order=order,
             time_unit="s",
             user_features=user_features,
             item_features=item_features,
@@ -128,11 +139,27 @@ def _read(
         )
 
 
+def _without_gaps(rows: Scan, progress: Progress | None) -> Iterator[pl.DataFrame]:
+    """Yield the ratings; what stands between two colons, where nothing may, is refused."""
+    done = 0
+    for batch in rows.batches(progress=progress):
+        gaps = batch.select(pl.col(r"^after_.*$").is_not_null())
+        filled = gaps.select(pl.any_horizontal(pl.all())).to_series().arg_true()
+        if len(filled):
+            raise DataError(
+                f"fields of '{rows.path}' must be separated by '::'; found a single ':' in "
+                f"{len(filled):,} rows, the first is row {done + filled[0] + 1:,}; fetch it again"
+            )
+        done += batch.height
+        yield batch
+
+
 def _movies(folder: Path, encoding: str, number: pl.Expr) -> Features | None:
     genres = pl.col("genres").replace("", None).str.split("|").fill_null([])
     year = pl.col("title").str.extract(r"\((\d{4})\)\s*$").cast(pl.Float64).alias("year")
     features = [number, genres, year]
-    return _features(folder / "movies.dat", ["id", "title", "genres"], features, "::", encoding)
+    columns = ["id", "title", "genres"]
+    return _features(folder / "movies.dat", columns, features, "::", encoding, n_optional=1)
 
 
 def _features(
@@ -141,12 +168,25 @@ def _features(
     features: Sequence[pl.Expr | str],
     separator: str = "::",
     encoding: str = "utf-8",
+    n_optional: int = 0,
 ) -> Features | None:
-    """Read a small table whose separator may be longer than one sign, where it is there."""
+    """Read a small table whose separator may be longer than one sign, where it is there.
+
+    The last `n_optional` fields of a line may be absent.
+    """
     if not path.exists():
         return None
     with readable(path, path.name):
-        lines = pl.Series(path.read_text(encoding=encoding).rstrip("\n").split("\n"))
+        lines = pl.Series(path.read_text(encoding=encoding).rstrip("\r\n").split("\n"))
+        n_required = len(columns) - n_optional
+        n_fields = lines.str.count_matches(separator, literal=True) + 1
+        ragged = ((n_fields > len(columns)) | (n_fields < n_required)).arg_true()
+        if len(ragged):
+            raise DataError(
+                f"every line of '{path}' must have {len(columns)} fields; found {len(ragged):,} of "
+                f"{len(lines):,} with more or fewer, the first at line {ragged[0] + 1:,}: "
+                f"{shortened(lines[ragged[0]])}; fetch it again"
+            )
         parts = lines.str.strip_chars_end("\r").str.split_exact(separator, len(columns) - 1)
         table = parts.struct.rename_fields(columns).struct.unnest()
         return Features(table.select(features), "id")

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from counterplay.data.assembly import Features, assemble
-from counterplay.data.formats import Progress, batches, readable
+from counterplay.data.formats import Progress, readable
+from counterplay.data.scans import scan_separated
 from counterplay.errors import DataError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from counterplay.data.interactions import Interactions
+    from counterplay.data.ordering import Order
 
 _USER = [f"user_feature_{place}" for place in range(4)]
 _ITEM = [f"item_feature_{place}" for place in range(4)]
 
 
-def read_open_bandit(folder: Path, progress: Progress | None = None) -> Interactions:
+def read_open_bandit(
+    folder: Path, progress: Progress | None = None, order: Order = "canonical"
+) -> Interactions:
     """Read one log of one policy, such as `random/all`: `all.csv` and `item_context.csv`.
 
     The log names no users: a user here is a distinct combination of the four user features.
@@ -35,7 +40,8 @@ def read_open_bandit(folder: Path, progress: Progress | None = None) -> Interact
         )
     path = logs[0]
     with readable(path, "Open Bandit"):
-        impressions = pl.scan_csv(path, infer_schema=False, glob=False).select(
+        rows = scan_separated(path, ",")
+        impressions = rows.frame.select(
             user=pl.concat_str(_USER, separator="."),
             item=pl.col("item_id").cast(pl.Int64),
             click="click",
@@ -45,7 +51,7 @@ def read_open_bandit(folder: Path, progress: Progress | None = None) -> Interact
             position="position",
         )
         return assemble(
-            batches(impressions, progress),
+            replace(rows, frame=impressions).batches(progress=progress),
             {
                 "user": "user",
                 "item": "item",
@@ -55,24 +61,25 @@ def read_open_bandit(folder: Path, progress: Progress | None = None) -> Interact
                 "propensity": "propensity",
                 "position": "position",
             },
-            user_features=_users(path),
+            user_features=_users(rows.frame),
             item_features=_items(folder / "item_context.csv"),
             include_unseen=True,
+            order=order,
+            steps=rows.steps,
             name=f"open-bandit-{folder.parent.name}-{folder.name}",
             source=f"Open Bandit: {folder.parent.name}/{folder.name}",
         )
 
 
-def _users(path: Path) -> Features:
-    frame = (
-        pl.scan_csv(path, infer_schema=False, glob=False).select(_USER).unique(maintain_order=True)
-    )
+def _users(rows: pl.LazyFrame) -> Features:
+    frame = rows.select(_USER).unique(maintain_order=True)
     return Features(frame.with_columns(id=pl.concat_str(_USER, separator=".")).collect(), "id")
 
 
 def _items(path: Path) -> Features:
     with readable(path, "item_context.csv"):
-        frame = pl.read_csv(path, infer_schema=False, glob=False).select(
+        rows = scan_separated(path, ",")
+        frame = rows.collect().select(
             pl.col("item_id").cast(pl.Int64), pl.col(_ITEM[0]).cast(pl.Float64), *_ITEM[1:]
         )
-    return Features(frame, "item_id")
+    return Features(frame, "item_id", steps=rows.steps)

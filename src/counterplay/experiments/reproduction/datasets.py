@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from counterplay.data.assembly import without_duplicates
 from counterplay.data.datasets import dataset_at
+from counterplay.data.duplicates import without_duplicates
 from counterplay.data.preparation import Preparation, prepare
 from counterplay.data.splits import Split, leave_last_two_out
 from counterplay.data.store import save

@@ -1,0 +1,173 @@
+"""Ids of a log: integers or text, never missing, one type throughout.
+
+What is wrong with text ids is looked for among the distinct ones, of which there are fewer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from counterplay.data.columns import raise_mixed
+from counterplay.data.interactions import Step
+from counterplay.data.records import shortened
+from counterplay.data.vocabulary import Texts, Vocabulary, encode_integers, integers_of
+from counterplay.errors import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from counterplay.data.findings import Findings
+
+LONGEST = 1024  # bytes of an id
+_NOT_AVAILABLE = ("nan", "NaN", "NAN", "NaT", "NA", "<NA>", "N/A", "n/a", "#N/A")
+MISSING = (*_NOT_AVAILABLE, "null", "NULL", "Null", "None")
+_LINE_BREAK = r"[\n\r\x0b\x0c\x{85}\x{2028}\x{2029}]"
+_ABSENT, _REMOVE = "every row must have an id", "remove those rows or fill the ids in"
+
+
+@dataclass(slots=True)
+class IdColumn:
+    """User or item ids of all batches; `steps` says what was done to them."""
+
+    name: str
+    findings: Findings
+    untyped: bool
+    steps: list[Step] = field(default_factory=list)
+    _text: list[pl.Series] = field(default_factory=list)
+    _integers: list[NDArray[np.int64]] = field(default_factory=list)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the ids so far are text."""
+        return bool(self._text)
+
+    def add(self, values: pl.Series, first_row: int) -> None:
+        """Take one batch."""
+        dtype = values.dtype
+        if dtype == pl.Object:
+            raise_mixed(self.name, values.to_list(), first_row)
+        missing = values.is_null()
+        if dtype.is_float():
+            missing |= values.is_nan().fill_null(value=False)
+        self.findings.note(self.name, _ABSENT, _REMOVE, missing, values, first_row)
+        if missing.any():
+            return
+        if dtype == pl.String or isinstance(dtype, pl.Categorical | pl.Enum):
+            self._text.append(values.cast(pl.Categorical))
+        elif dtype.is_numeric():
+            self._add_numbers(values, first_row)
+        else:
+            raise DataError(
+                f"ids must be integers or text; found column '{self.name}' of type {dtype}; "
+                "convert it, or name another column"
+            )
+
+    def _add_numbers(self, values: pl.Series, first_row: int) -> None:
+        integers = values.cast(pl.Int64, strict=False)
+        if values.dtype not in (pl.Int8, pl.Int16, pl.Int32, pl.Int64):
+            whole = (integers.cast(values.dtype, strict=False) == values).fill_null(value=False)
+            if values.dtype.is_float():
+                whole &= values.abs() < 2**53
+            self.findings.note(
+                self.name,
+                "ids must be whole numbers of at most 64 bits, or text",
+                "convert the column to integers or text",
+                ~whole,
+                values,
+                first_row,
+            )
+            if not whole.all():
+                return
+        self._integers.append(_narrow(integers.to_numpy()))
+
+    def finish(self) -> tuple[Vocabulary, NDArray[np.int32]]:
+        """Return the vocabulary and the index of every row."""
+        if self._text and self._integers:
+            raise DataError(
+                f"ids must be all integers or all text; found both in column '{self.name}' and its "
+                "feature table; convert one of them"
+            )
+        text = [batch for batch in self._text if len(batch)]
+        if not text:
+            return encode_integers([batch for batch in self._integers if len(batch)])
+        texts = Texts.of(text)
+        self._check(texts)
+        return texts.encode(self._read(texts) if self.untyped else texts.ids)
+
+    def _check(self, texts: Texts) -> None:
+        """Refuse ids that are none: missing under some name, or what a broken table gives."""
+        bare = texts.ids.str.strip_chars()
+        for must, advice, bad in (
+            (_ABSENT, _REMOVE, bare == ""),
+            (
+                f"{_ABSENT}, and no word for a missing one such as 'nan', 'NULL' or 'None'",
+                f"{_REMOVE}; an id that is really written so needs another name, such as 'id-None'",
+                bare.is_in(list(MISSING)),
+            ),
+            (
+                "ids must not hold line breaks",
+                "check the quotes of the table, or name another column",
+                texts.ids.str.contains(_LINE_BREAK),
+            ),
+            (
+                f"ids must be at most {LONGEST:,} bytes long",
+                "check the quotes of the table, or name another column",
+                texts.ids.str.len_bytes() > LONGEST,
+            ),
+        ):
+            if bad.any():
+                count, row, value = texts.rows(bad)
+                self.findings.add(self.name, must, advice, count, row, value)
+        self.findings.raise_first()
+
+    def _read(self, texts: Texts) -> pl.Series:
+        """Return the ids of a file without types: without blanks around, as integers if all are."""
+        ids = texts.ids.str.strip_chars()
+        padded = ids != texts.ids
+        if padded.any():
+            count, row, value = texts.rows(padded)
+            self._note(
+                "blanks",
+                f"took off the blanks around {count:,} ids in column '{self.name}', the first at "
+                f"row {row:,}: {shortened(value)}",
+                count,
+            )
+        numbers = integers_of(ids)
+        if not numbers.has_nulls():
+            return numbers
+        self._note_zeros(ids, numbers.is_null())
+        return ids
+
+    def _note_zeros(self, ids: pl.Series, odd: pl.Series) -> None:
+        """Say that leading zeros alone keep a column of integers as text."""
+        if not ids.filter(odd).str.contains(r"^(\+\d|[+-]?0)\d*$").all():
+            return
+        ids = ids.unique().sort()
+        odd = integers_of(ids).is_null()
+        values = ids.cast(pl.Int64, strict=False)
+        twins = ids.filter(values.is_duplicated() & values.is_not_null())
+        text = (
+            f"{int(odd.sum()):,} of {len(ids):,} ids in column '{self.name}' have leading zeros "
+            f"or a sign, the first is {shortened(ids.filter(odd)[0])}, so all of them stay text"
+        )
+        if len(twins):
+            pair = ids.filter(values == int(twins[0]))
+            text += (
+                f"; {len(twins):,} are the same number as another, such as {shortened(pair[0])} "
+                f"and {shortened(pair[1])}"
+            )
+        self._note("zeros", text, int(odd.sum()))
+
+    def _note(self, kind: str, text: str, count: int) -> None:
+        self.steps.append(Step(kind, text, {"ids": count}))
+
+
+def _narrow(values: NDArray[np.int64]) -> NDArray[Any]:
+    """Keep integers in 32 bits where they fit: a log holds many of them at once."""
+    if len(values) and int(values.min()) >= -(2**31) and int(values.max()) < 2**31:
+        return values.astype(np.int32)
+    return values

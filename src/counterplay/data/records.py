@@ -1,0 +1,307 @@
+r"""Count the records of a text file by its bytes, before any parser has its own idea of them.
+
+A block of whole lines is reduced to its separators, line ends and quotes; in a regular file
+what remains repeats one pattern, which is compared in one go. Only other blocks are looked at
+sign by sign, in two readings at once:
+
+- *lines*: each line is a record, and a quote is a sign like others;
+- *quoted*: a quote opens at the begin of a field and closes at its end, and line ends and
+  separators in between belong to the field (RFC 4180).
+
+If every record has as many fields as the header in the quoted reading, that is how the file is
+parsed. Where only the lines are regular (`TV 24"`, or `\"` for a quote), they are taken as they
+stand, and a step says so. Otherwise the file is refused. Nothing is left to a guess of the parser.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from counterplay.data.interactions import Step
+from counterplay.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BLOCK = 1 << 20
+_LINE_END, _RETURN, _QUOTE = b'\n\r"'
+_FIRST_RECORD = re.compile(rb'(?:[^"\n]|"[^"]*")*\n')
+_BLANK_BEGINS = (b"\n\n", b"\n\r", b"\n ", b"\n\t")
+_SHOWN = 60  # signs of a line that a message shows
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What a file holds, by its bytes.
+
+    Attributes:
+        n_rows: Records without header lines and without the empty lines at the end.
+        quoted: Whether quotes enclose fields; else they are signs like others.
+        n_headers: Lines further down that repeat the header.
+        steps: What had to be repaired or left out, in words.
+    """
+
+    n_rows: int
+    quoted: bool = True
+    n_headers: int = 0
+    steps: tuple[Step, ...] = ()
+
+
+def count_records(
+    path: Path, separator: str, *, n_fields: int | None = None, header: bool = True,
+    quotes: bool = True,
+) -> Records:  # fmt: skip
+    """Count the records of a separated file, and refuse one in which rows would be lost.
+
+    Args:
+        path: The file; .gz and .zst are unpacked.
+        separator: One sign, or the same twice; then `n_fields` counts the empty ones between too.
+        n_fields: Fields of every record; by default as many as the first has.
+        header: Whether the first record names the columns.
+        quotes: Whether a quote may enclose a field at all.
+    """
+    tally: _Tally | None = None
+    for block in _blocks(path):
+        if tally is None:
+            first = _first_record(block)
+            n_fields = n_fields or _n_fields(first, separator.encode())
+            tally = _Tally(ord(separator[0]), n_fields, first if header else b"", quotes=quotes)
+            tally.width = len(separator)
+        tally.add(block)
+    return Records(0) if tally is None else tally.judged(path)
+
+
+def count_lines(path: Path) -> int:
+    """Count the lines of a file that hold anything."""
+    n_lines = 0
+    for block in _blocks(path):
+        if any(begin in b"\n" + block for begin in _BLANK_BEGINS):
+            n_lines += sum(1 for line in block.split(b"\n") if line.strip())
+        else:
+            n_lines += block.count(b"\n")
+    return n_lines
+
+
+def shortened(text: str) -> str:
+    """Return a text as a message shows it: in quotes, on one line, and not too long."""
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    """Yield whole lines in blocks, each ended by a line end; empty ones at the file's end left out.
+
+    Empty lines at the end of a block wait for what follows, so that at the file's end they are
+    known to be the last.
+    """
+    with pa.input_stream(str(path), compression="detect") as stream:
+        held = stream.read(_BLOCK).removeprefix(BYTE_ORDER_MARK)
+        while held and not (held := held.lstrip(b"\r\n")):
+            held = stream.read(_BLOCK)
+        while held:
+            chunk = stream.read(max(_BLOCK, len(held)))  # twice as much where a line is that long
+            end = held.rfind(b"\n") + 1 if chunk else len(held)
+            content = held[:end].rstrip(b"\r\n")
+            if content:
+                yield content + b"\n"
+                held = held[len(content) : end].partition(b"\n")[2] + held[end:]
+            held = held + chunk if chunk else b""
+
+
+def _first_record(block: bytes) -> bytes:
+    """Return the first record without its line end; quoted names may hold line ends."""
+    found = _FIRST_RECORD.match(block)
+    return (found[0] if found else block.partition(b"\n")[0]).rstrip(b"\r\n")
+
+
+def _n_fields(record: bytes, separator: bytes) -> int:
+    bare = re.sub(rb'"[^"]*"', b"", record) if record.count(b'"') % 2 == 0 else record
+    return bare.count(separator) + 1
+
+
+@dataclass(slots=True)
+class _Strays:
+    """Lines that are not as they must be: how many, and the first of them."""
+
+    count: int = 0
+    line: int = 0
+    text: str = ""
+    n_fields: int = 0
+
+    def see(
+        self,
+        places: NDArray[np.intp],
+        first_line: int,
+        block: bytes,
+        n_fields: NDArray[np.intp] | None = None,
+    ) -> None:
+        """Take the places of such lines in a block whose first line has the number `first_line`."""
+        if len(places) and not self.count:
+            place = int(places[0])
+            self.line = first_line + place
+            line = block.split(b"\n", place + 1)[place].rstrip(b"\r")
+            self.text = line[: 8 * _SHOWN].decode("utf-8", "replace")
+            self.n_fields = 0 if n_fields is None else int(n_fields[0])
+        self.count += len(places)
+
+    def __str__(self) -> str:
+        return f"the first at line {self.line:,}: {shortened(self.text)}"
+
+
+@dataclass(slots=True)
+class _Tally:
+    """The two readings of a file, as far as it was read."""
+
+    separator: int
+    n_fields: int
+    header: bytes
+    quotes: bool = True
+    width: int = 1  # signs of a separator
+    n_lines: int = 0
+    n_records: int = 0
+    ragged_lines: _Strays = field(default_factory=_Strays)
+    ragged_records: _Strays = field(default_factory=_Strays)
+    odd_lines: _Strays = field(default_factory=_Strays)
+    headers: _Strays = field(default_factory=_Strays)
+    is_quoted: bool = True  # the quoted reading holds so far
+    is_open: bool = False  # a quoted field goes on beyond the block
+    n_before: int = 0  # separators of a record that goes on
+    _others: bytes = b""
+    _pattern: bytes = b""
+
+    def __post_init__(self) -> None:
+        marks = bytes([self.separator, _LINE_END, *([_QUOTE] if self.quotes else [])])
+        self._others = bytes(sign for sign in range(256) if sign not in marks)
+        self._pattern = bytes([self.separator]) * (self.n_fields - 1) + b"\n"
+
+    def add(self, block: bytes) -> None:
+        """Take the next block of whole lines."""
+        marks = block.translate(None, self._others)
+        n_lines, rest = divmod(len(marks), self.n_fields)
+        regular = rest == 0 and not self.is_open and marks == self._pattern * n_lines
+        if not regular:
+            n_lines = self._look_at(block)
+        else:
+            self.n_records += n_lines
+        if self.header and self.header in block:
+            same = [line.rstrip(b"\r") == self.header for line in block.split(b"\n")]
+            same[0] &= self.n_lines > 0  # the header itself
+            self.headers.see(np.flatnonzero(same), self.n_lines + 1, block)
+        self.n_lines += n_lines
+
+    def _look_at(self, block: bytes) -> int:
+        """Read a block in both ways; return the number of its lines."""
+        signs = np.frombuffer(block, dtype=np.uint8)
+        is_end = signs == _LINE_END
+        marks = np.flatnonzero(is_end | (signs == self.separator))
+        ends = np.flatnonzero(is_end[marks])  # places among the marks
+        n_fields = np.diff(ends, prepend=-1)
+        ragged = np.flatnonzero(n_fields != self.n_fields)
+        first_line = self.n_lines + 1
+        self.ragged_lines.see(ragged, first_line, block, n_fields[ragged])
+        quotes = np.flatnonzero(signs == _QUOTE) if self.quotes else marks[:0]
+        before = np.searchsorted(quotes, marks) + self.is_open  # quotes before each mark
+        outside = np.flatnonzero(before % 2 == 0)
+        line_of_quote = np.searchsorted(marks[ends], quotes)
+        self._see_records(outside, ends, first_line, block)
+        if len(quotes):
+            rank = np.arange(len(quotes))
+            in_line = rank - np.searchsorted(line_of_quote, line_of_quote)
+            stray = line_of_quote[self._strays(signs, quotes, in_line)]
+            n_quotes = np.bincount(line_of_quote, minlength=len(ends))
+            odd = np.union1d(stray, np.flatnonzero(n_quotes % 2))
+            self.odd_lines.see(odd, first_line, block)
+            self.is_quoted &= not self._strays(signs, quotes, rank + self.is_open).any()
+            self.is_open ^= bool(len(quotes) % 2)
+        return len(ends)
+
+    def _strays(
+        self, signs: NDArray[np.uint8], quotes: NDArray[np.intp], rank: NDArray[np.intp]
+    ) -> NDArray[np.bool_]:
+        """Tell which quotes neither begin a field (even ranks) nor end one (odd ranks).
+
+        A doubled quote within a field closes and opens again.
+        """
+        beside = np.where(rank % 2 == 0, quotes - 1, quotes + 1)
+        sign = np.where(beside < 0, _LINE_END, signs[beside])
+        good = (sign == self.separator) | (sign == _LINE_END) | (sign == _QUOTE)
+        good |= (sign == _RETURN) & (rank % 2 == 1)
+        return np.asarray(~good)
+
+    def _see_records(
+        self, outside: NDArray[np.intp], ends: NDArray[np.intp], first_line: int, block: bytes
+    ) -> None:
+        """Count the fields between line ends that no quotes enclose."""
+        is_end = np.isin(outside, ends, assume_unique=True)
+        record_ends = np.flatnonzero(is_end)
+        if not len(record_ends):
+            self.n_before += len(outside)
+            return
+        n_fields = np.diff(record_ends, prepend=-1)
+        n_fields[0] += self.n_before
+        ragged = np.flatnonzero(n_fields != self.n_fields)
+        last_line = np.searchsorted(ends, outside[record_ends])  # of each record, in the block
+        begin = np.concatenate([[0], last_line[:-1] + 1])
+        self.ragged_records.see(begin[ragged], first_line, block, n_fields[ragged])
+        self.n_records += len(record_ends)
+        self.n_before = len(outside) - 1 - int(record_ends[-1])
+
+    def judged(self, path: Path) -> Records:
+        """Choose the reading in which every record is whole, or refuse the file."""
+        quoted = self.is_quoted and not self.is_open and not self.ragged_records.count
+        lines = not self.ragged_lines.count
+        if not (quoted or lines):
+            raise DataError(self._refusal(path))
+        as_lines = not quoted or (
+            lines and self.n_records < self.n_lines and self.n_fields > 1
+        )  # a quoted line end, yet every line is whole by itself: two strays, not one long field
+        n_headers = self.headers.count
+        steps: list[Step] = []
+        if as_lines:
+            steps.append(
+                Step(
+                    "quotes",
+                    f"took the quotes as they stand in {self.odd_lines.count:,} of "
+                    f"{self.n_lines:,} lines where they do not enclose a field, {self.odd_lines}",
+                    {"lines": self.odd_lines.count},
+                )
+            )
+        if n_headers:
+            steps.append(
+                Step(
+                    "headers",
+                    f"left out {n_headers:,} lines that repeat the header, {self.headers}",
+                    {"lines": n_headers},
+                )
+            )
+        n_records = self.n_lines if as_lines else self.n_records
+        n_rows = n_records - n_headers - bool(self.header)
+        return Records(n_rows, not as_lines and self.quotes, n_headers, tuple(steps))
+
+    def _shown(self, n_fields: int) -> int:
+        return (n_fields - 1) // self.width + 1
+
+    def _refusal(self, path: Path) -> str:
+        if self.is_quoted and not self.is_open:
+            ragged, what = self.ragged_records, f"{self.n_records:,} records"
+            return (
+                f"every record of '{path}' must have {self._shown(self.n_fields)} fields; found "
+                f"{ragged.count:,} of {what} with more or fewer, the first at line "
+                f"{ragged.line:,} with {self._shown(ragged.n_fields)}: {shortened(ragged.text)}; "
+                "correct or remove those lines"
+            )
+        return (
+            f"quotes in '{path}' must enclose whole fields, or every line must have "
+            f"{self.n_fields} fields; found {self.odd_lines.count:,} of {self.n_lines:,} lines "
+            f"with other quotes, {self.odd_lines}, and {self.ragged_lines.count:,} with more or "
+            f"fewer fields, {self.ragged_lines}; correct those lines, or write a quote in a "
+            "quoted field twice"
+        )

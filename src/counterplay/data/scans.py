@@ -1,0 +1,157 @@
+"""The rows of a file, in batches, every record of it and nothing else."""
+
+from __future__ import annotations
+
+import glob
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow.parquet as pq
+
+from counterplay.data.formats import FileFormat, Progress, check_content, separator_of
+from counterplay.data.records import Records, count_lines, count_records
+from counterplay.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from counterplay.data.interactions import Step
+
+BATCH_ROWS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A file as a lazy frame, and the number of rows that it must give.
+
+    Attributes:
+        frame: Its rows.
+        path: Where it is.
+        n_rows: How many records it holds by its bytes.
+        steps: What had to be repaired or left out.
+    """
+
+    frame: pl.LazyFrame
+    path: Path
+    n_rows: int
+    steps: tuple[Step, ...] = ()
+
+    def batches(
+        self, columns: Sequence[str] | None = None, progress: Progress | None = None
+    ) -> Iterator[pl.DataFrame]:
+        """Yield the rows, in order, without holding all of them; not one more or fewer.
+
+        The empty lines that a text file may end in are no rows.
+        """
+        frame = self.frame if columns is None else self.frame.select(columns)
+        done = 0
+        for batch in batches(frame, progress, self.n_rows):
+            kept = batch.head(self.n_rows - done)
+            beyond = batch.tail(batch.height - kept.height)
+            if beyond.select(pl.any_horizontal(pl.all().is_not_null()).any()).item():
+                self._refuse(done + batch.height)
+            done += kept.height
+            yield kept
+        if done != self.n_rows:
+            self._refuse(done)
+
+    def collect(self, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """Return all rows."""
+        empty = self.frame if columns is None else self.frame.select(columns)
+        return pl.concat([empty.head(0).collect(), *self.batches(columns)])
+
+    def _refuse(self, n_parsed: int) -> None:
+        raise DataError(
+            f"every record of '{self.path}' must become a row; found {self.n_rows:,} records but "
+            f"{n_parsed:,} rows; check its quotes, or write it as Parquet"
+        )
+
+
+def scan(path: Path, kind: FileFormat) -> Scan:
+    """Look a file through and return its rows; columns of CSV and TSV are text for now."""
+    check_content(path, kind)
+    if kind == "parquet":
+        frame = pl.scan_parquet(path, glob=False)
+        return Scan(frame, path, pq.read_metadata(path).num_rows)
+    if kind == "ndjson":
+        return scan_ndjson(path)
+    return scan_separated(path, "\t" if kind == "tsv" else separator_of(path))
+
+
+def scan_separated(
+    path: Path,
+    separator: str,
+    schema: Mapping[str, type[pl.DataType]] | None = None,
+    *,
+    header: bool = True,
+) -> Scan:
+    """Return the rows of a separated file, as text or in the types of a `schema`.
+
+    A file with a schema is of a known layout, without quotes. For a separator that is a sign
+    twice, the schema has a column for the nothing between.
+    """
+    records = count_records(
+        path,
+        separator,
+        n_fields=len(schema) if schema else None,
+        header=header,
+        quotes=schema is None,
+    )
+    frame = pl.scan_csv(
+        path,
+        separator=separator[0],
+        has_header=header,
+        schema=schema,
+        infer_schema=False,
+        quote_char='"' if records.quoted else None,
+        glob=False,
+    )
+    if schema is None:
+        frame = _repaired(frame, records)
+    return Scan(frame, path, records.n_rows, records.steps)
+
+
+def scan_ndjson(path: Path, schema: dict[str, type[pl.DataType]] | None = None) -> Scan:
+    """Return the rows of NDJSON; without a schema, all lines are looked at for one."""
+    frame = pl.scan_ndjson(glob.escape(str(path)), schema=schema, infer_schema_length=None)
+    return Scan(frame, path, count_lines(path))
+
+
+def batches(
+    frame: pl.LazyFrame, progress: Progress | None = None, n_rows: int | None = None
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a lazy frame, in order, without holding all of them."""
+    collect_batches = getattr(frame, "collect_batches", None)  # young in polars: do without
+    done = 0
+    for batch in collect_batches(chunk_size=BATCH_ROWS) if collect_batches else [frame.collect()]:
+        yield batch
+        done += batch.height
+        if progress:
+            progress(done if n_rows is None else min(done, n_rows), n_rows)
+
+
+def _repaired(frame: pl.LazyFrame, records: Records) -> pl.LazyFrame:
+    """Take off quotes that the parser was told to leave, and leave out repeated headers."""
+    names = frame.collect_schema().names()
+    if not records.quoted:
+        bare = pl.select(_unquoted(pl.lit(pl.Series(names, dtype=pl.String)))).to_series()
+        frame = frame.select(
+            _unquoted(pl.col(name)).alias(new) for name, new in zip(names, bare, strict=True)
+        )
+        names = bare.to_list()
+    if records.n_headers:
+        same = pl.all_horizontal(pl.col(name).fill_null("") == name for name in names)
+        frame = frame.filter(~same)
+    return frame
+
+
+def _unquoted(text: pl.Expr) -> pl.Expr:
+    r"""Return what the quotes around a field enclose; in it, `\"` and `""` are one quote."""
+    enclosed = text.str.contains(r'(?s)^".*"$') & (text.str.len_bytes() > 1)
+    inner = text.str.strip_prefix('"').str.strip_suffix('"')
+    single = inner.str.replace_all('\\"', '"', literal=True).str.replace_all(
+        '""', '"', literal=True
+    )
+    return pl.when(enclosed).then(single).otherwise(text)
