@@ -22,7 +22,7 @@ from .conftest import Outcome, Run
 
 KEYS = "metric", "k", "estimator", "protocol", "value", "low", "high", "level", "n", "ess"
 FAST = ("--k", 5, "--set", "opponent.epochs=2", "--set", "opponent.batch_size=32",
-        "--set", "n_resamples=30")  # fmt: skip
+        "--set", "n_resamples=200")  # fmt: skip
 STANDARD = (*FAST, "--estimator", "standard")
 
 

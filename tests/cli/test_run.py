@@ -26,7 +26,7 @@ dim = 4
 epochs = 2
 batch_size = 128
 [evaluation]
-n_resamples = 30
+n_resamples = 200
 gamma = [1, 2]
 [evaluation.opponent]
 epochs = 2

@@ -26,7 +26,7 @@ FAST: dict[str, Any] = {
     "candidates": ("pop", "erm", "acl"),
     "dim": 4,
     "training": {"epochs": 2, "batch_size": 64},
-    "evaluation": {"n_resamples": 40, "gamma": (1, 2), "opponent": {"epochs": 3}},
+    "evaluation": {"n_resamples": 200, "gamma": (1, 2), "opponent": {"epochs": 3}},
 }
 PARTS = ("study.json", "evaluation.json")
 
@@ -373,7 +373,7 @@ def test_notes_say_what_of_the_rows_is_not_as_one_might_think(tmp_path: Path) ->
         {
             "candidates": ["pop"],
             "training": {"epochs": 1},
-            "evaluation": {"estimators": ["standard"], "n_resamples": 20},
+            "evaluation": {"estimators": ["standard"], "n_resamples": 200},
         }
     )
     with warnings.catch_warnings():
