@@ -58,6 +58,17 @@ def text_of(form: str, column: str = "item") -> pl.DataFrame:
     return log_of().with_columns(pl.format(form, pl.col(column)).alias(column))
 
 
+def test_a_study_that_resamples_cannot_tell_is_refused_before_it_begins(
+    run: Run, place: Path
+) -> None:
+    log_of().write_csv("log.csv")
+    outcome = run("run", "log.csv", "--out", "study", "--set", "evaluation.n_resamples=1")
+    assert outcome.code == 2
+    assert "found evaluation.n_resamples=1" in outcome.err
+    assert "n_resamples of 200 or more" in outcome.err
+    assert not (place / "study").exists()
+
+
 FAST = ("--config", "fast.toml", "--candidates", "erm", "acl")
 
 
