@@ -23,6 +23,7 @@ from benchmarks.movielens import ABSENT
 from benchmarks.timing import real_data
 from counterplay import CounterplayWarning, Interactions, Streams, World
 from counterplay.data.store import load_split
+from counterplay.evaluation.metrics import ranking_metrics
 from counterplay.evaluation.ranks import ranks_of_first, sampled_candidates
 from counterplay.evaluation.scoring import ModelScores
 from counterplay.experiments.defaults import training_for
@@ -79,7 +80,8 @@ def curves(place: Place, source: str, seed: int, methods: Sequence[str]) -> dict
     def judged(model: Scorer) -> tuple[float, float]:
         scores = ModelScores(model, log)
         ranks = ranks_of_first(scores.of(split.validation.user, items))
-        return 100 * float((ranks <= 10).mean()), truth(scores)
+        hits = ranking_metrics(ranks, np.arange(len(ranks)), names=("hit",), k=(10,))["hit", 10]
+        return 100 * float(hits.mean()), truth(scores)
 
     return {
         "random": 100 * values_at_random(world, log, time=LAST)["hit", 10],

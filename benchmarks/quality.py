@@ -21,6 +21,7 @@ from scipy.stats import binomtest
 from benchmarks.movielens import ABSENT, WORK, movielens
 from counterplay.data.splits import TEST
 from counterplay.data.store import load_split
+from counterplay.evaluation.metrics import ranking_metrics
 from counterplay.evaluation.ranks import ranks_of_first, sampled_candidates
 from counterplay.evaluation.scoring import ModelScores
 from counterplay.experiments.config import RunConfig
@@ -61,7 +62,7 @@ def run() -> dict[str, Any]:
     if data is None:
         return ABSENT
     chosen: dict[str, dict[str, Any]] = {}
-    hits: dict[str, NDArray[np.bool_]] = {}
+    hits: dict[str, NDArray[np.float64]] = {}
     for name, settings in SETTINGS.items():
         found = [_fit(data, name, each) for each in settings]
         chosen[name] = max(found, key=lambda each: each["validation"]["value"])
@@ -144,19 +145,18 @@ def _fit(data: Path, name: str, settings: dict[str, Any]) -> dict[str, Any]:
     return finished | {"run": folder}
 
 
-def _hits(data: Path, folder: Path) -> NDArray[np.bool_]:
-    """Tell for each test row whether it is among the first ten; the same candidates for all."""
+def _hits(data: Path, folder: Path) -> NDArray[np.float64]:
+    """Return hit@10 of each test row; the same candidates for all."""
     split = load_split(data)
     seen = split.interactions.take(split.part != TEST)
     items = sampled_candidates(seen, split.test, 100, Streams(0).numpy("test"))
     candidate, _, _ = load_run(folder, split.train)
     ranks = ranks_of_first(ModelScores(candidate, seen).of(split.test.user, items))
-    hits: NDArray[np.bool_] = ranks <= 10
-    return hits
+    return ranking_metrics(ranks, np.arange(len(ranks)), names=("hit",), k=(10,))["hit", 10]
 
 
-def _estimate(hits: NDArray[np.bool_]) -> dict[str, Any]:
-    interval = binomtest(int(hits.sum()), len(hits)).proportion_ci(0.95, method="wilson")
+def _estimate(hits: NDArray[np.float64]) -> dict[str, Any]:
+    interval = binomtest(round(hits.sum()), len(hits)).proportion_ci(0.95, method="wilson")
     return {
         "metric": "hit",
         "k": 10,
@@ -170,8 +170,8 @@ def _estimate(hits: NDArray[np.bool_]) -> dict[str, Any]:
     }
 
 
-def _paired(hits: NDArray[np.bool_], others: NDArray[np.bool_]) -> dict[str, float]:
-    difference = hits.astype(np.float64) - others
+def _paired(hits: NDArray[np.float64], others: NDArray[np.float64]) -> dict[str, float]:
+    difference = hits - others
     margin = 1.96 * float(difference.std()) / len(difference) ** 0.5
     mean = float(difference.mean())
     return {"value": mean, "low": mean - margin, "high": mean + margin, "n": len(difference)}

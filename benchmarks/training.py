@@ -18,6 +18,7 @@ from benchmarks.movielens import ABSENT, movielens
 from benchmarks.training_job import in_a_process
 from benchmarks.yardsticks import measure
 from counterplay.data.store import load_split
+from counterplay.evaluation.metrics import ranking_metrics
 from counterplay.evaluation.ranks import ranks_of_first, sampled_candidates
 from counterplay.evaluation.scoring import ModelScores
 from counterplay.learning.config import Training
@@ -101,8 +102,7 @@ def _validation_ndcg(
 
 
 def _gains(scores: Any) -> Any:
-    ranks = ranks_of_first(scores)
-    return np.where(ranks <= 10, 1 / np.log2(1 + ranks), 0.0)
+    return ranking_metrics(ranks_of_first(scores), np.arange(len(scores)), k=(10,))["ndcg", 10]
 
 
 def _mean(values: Any) -> dict[str, float]:

@@ -46,6 +46,7 @@ def test_public_names_are_frozen() -> None:
         "NegativeSampler",
         "NotFittedError",
         "OnlineTest",
+        "Ranks",
         "RunConfig",
         "Scored",
         "Scorer",

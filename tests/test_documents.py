@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.stats import norm, t
+
+from counterplay.experiments.verdict import TRUSTED
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
@@ -50,3 +55,61 @@ def test_the_example_leaves_a_dataset_directory(tmp_path: Path) -> None:
     example = runpy.run_path(str(ROOT / "examples" / "prepare_a_log.py"))
     example["main"](tmp_path)
     assert (tmp_path / "dataset" / "dataset.json").exists()
+
+
+def regret_and_error(name: str, floor: float) -> tuple[float, float, float, float]:
+    """Return the mean regret over all worlds with a 95% interval, and the mean error, of Hit@10.
+
+    The file has means over the worlds of a family with Student's intervals: their widths give the
+    standard errors.
+    """
+    results = json.loads((ROOT / "benchmarks/results/estimators.json").read_text(encoding="utf-8"))
+    kind = "item" if name in ("propensity", "robust-shared") else ""
+    rows = [
+        row
+        for family in results["summaries"].values()
+        for row in family
+        if (row["estimator"], row["kind"], row["floor"], row["metric"])
+        == (name, kind, floor, "hit@10")
+    ]
+    assert len(rows) == 5
+    means, highs = (np.array([row["regret"][place] for row in rows]) for place in (0, 2))
+    errors = (highs - means) / t.ppf(0.975, results["n_worlds"] - 1)
+    reach = norm.ppf(0.975) * np.sqrt((errors**2).sum()) / len(rows)
+    off = np.mean([row["mse"][0] ** 0.5 for row in rows])
+    return means.mean(), means.mean() - reach, means.mean() + reach, off
+
+
+def test_what_is_said_of_estimators_is_what_was_measured() -> None:
+    text = (ROOT / "docs/guide/estimators.md").read_text(encoding="utf-8")
+    seeds = json.loads((ROOT / "benchmarks/results/demo.json").read_text(encoding="utf-8"))["seeds"]
+    lines = re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", text, re.MULTILINE)
+    assert sorted(name for name, _ in lines) == sorted(
+        ["standard", "propensity", "popularity", "robust-shared", "oracle"]
+    )
+    for name, cells in lines:
+        regret, low, high, off = regret_and_error(
+            name, 0.0 if name in ("standard", "oracle") else 0.01
+        )
+        in_demo = "not run"
+        if name in seeds[0]["regret"]:
+            in_demo = f"{np.mean([seed['regret'][name] for seed in seeds]):.1%}"
+        assert cells.split(" | ") == [
+            f"{regret:.1%}", f"{low:.1%} to {high:.1%}", f"{100 * off:.1f} points", in_demo
+        ]  # fmt: skip
+    assert f"floor of 0.1 it lost\n{regret_and_error('robust-shared', 0.1)[0]:.1%}, as" in text
+
+
+def test_the_order_of_trust_on_the_pages_is_that_of_the_verdict() -> None:
+    order = ", ".join(f"`{name}`" for name in TRUSTED)
+    for page in ("estimators.md", "deciding.md"):
+        text = " ".join((ROOT / "docs/guide" / page).read_text(encoding="utf-8").split())
+        assert order in text.replace("`logged` propensities", "`logged`")
+
+
+def test_no_estimator_is_trusted_before_one_that_chose_better_beyond_doubt() -> None:
+    """Its regret's interval would lie above the other's, in the worlds that were measured."""
+    named = [name for name in TRUSTED if name != "logged"]  # the worlds' logs have none
+    found = [regret_and_error(name, 0.0 if name == "standard" else 0.01) for name in named]
+    for place, (_, low, _, _) in enumerate(found):
+        assert all(low <= high for _, _, high, _ in found[place + 1 :])

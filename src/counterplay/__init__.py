@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from counterplay.evaluation.metrics import ranking_metrics as ranking_metrics
     from counterplay.evaluation.metrics import rating_errors as rating_errors
     from counterplay.evaluation.policies import policy_values as policy_values
+    from counterplay.evaluation.ranks import Ranks as Ranks
     from counterplay.evaluation.ranks import full_ranks as full_ranks
     from counterplay.evaluation.ranks import sampled_candidates as sampled_candidates
     from counterplay.evaluation.ranks import sampled_ranks as sampled_ranks
@@ -157,7 +158,12 @@ _HOMES = {
         "rating_errors",
     ),
     "counterplay.evaluation.policies": ("policy_values",),
-    "counterplay.evaluation.ranks": ("full_ranks", "sampled_candidates", "sampled_ranks"),
+    "counterplay.evaluation.ranks": (
+        "Ranks",
+        "full_ranks",
+        "sampled_candidates",
+        "sampled_ranks",
+    ),
     "counterplay.evaluation.recommendations": ("top_k", "write_top_k"),
     "counterplay.evaluation.scoring": ("ModelScores", "Scores", "TableScores"),
     "counterplay.evaluation.sensitivity": ("band", "bands", "smallest_flip"),

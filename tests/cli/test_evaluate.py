@@ -22,7 +22,7 @@ from .conftest import Outcome, Run
 
 KEYS = "metric", "k", "estimator", "protocol", "value", "low", "high", "level", "n", "ess"
 FAST = ("--k", 5, "--set", "opponent.epochs=2", "--set", "opponent.batch_size=32",
-        "--set", "n_resamples=30")  # fmt: skip
+        "--set", "n_resamples=200")  # fmt: skip
 STANDARD = (*FAST, "--estimator", "standard")
 
 
@@ -54,6 +54,26 @@ def one_sentence(outcome: Outcome) -> bool:
     lines = outcome.err.splitlines()
     said = len(lines) == 1 and lines[0].startswith("counterplay: ")
     return outcome.code == 2 and said and outcome.out == "" and "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("n_resamples=1", "level 0.95 need n_resamples of 200 or more"),
+        ("n_resamples=199", "level 0.95 need n_resamples of 200 or more"),
+        ("level=0.9999999", "level 0.9999999 need n_resamples of 100,000,000 or more"),
+    ],
+)
+def test_what_the_resamples_cannot_tell_is_refused_at_once(
+    setting: str, said: str, folder: Path, run: Run, tmp_path: Path
+) -> None:
+    out = tmp_path / "found.json"
+    for command in (("evaluate", folder / "erm"), ("compare", folder / "erm", folder / "acl")):
+        outcome = run(*command, "--set", setting, "--out", out)
+        assert one_sentence(outcome)
+        assert said in outcome.err
+        assert "found n_resamples=" in outcome.err
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("command", ["evaluate", "compare"])

@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             config = run_config(None, [*settings, f"method={method}"])
             train_run(folder / "data", folder / method, config)
         how = Evaluation(
-            k=(5,), estimators=("standard", "popularity"), gamma=(1.5, 2.0), n_resamples=30
+            k=(5,), estimators=("standard", "popularity"), gamma=(1.5, 2.0), n_resamples=200
         )
         found = compare_runs([folder / method for method in METHODS], config=how)
     (folder / "result.json").write_text(json.dumps(found), encoding="utf-8")
@@ -154,7 +154,7 @@ def test_a_study(kind: str, tmp_path: Path, run: Run) -> None:
         "candidates": ("pop", "erm", "acl"),
         "dim": 4,
         "training": {"epochs": 2, "batch_size": 64},
-        "evaluation": {"n_resamples": 40, "gamma": (1, 2), "opponent": {"epochs": 3}},
+        "evaluation": {"n_resamples": 200, "gamma": (1, 2), "opponent": {"epochs": 3}},
     }
     if kind == "world":
         source: object = tmp_path / "world"

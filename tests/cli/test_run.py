@@ -26,7 +26,7 @@ dim = 4
 epochs = 2
 batch_size = 128
 [evaluation]
-n_resamples = 30
+n_resamples = 200
 gamma = [1, 2]
 [evaluation.opponent]
 epochs = 2
@@ -56,6 +56,17 @@ def log_of(n_users: int = 16, n_items: int = 40, n: int = N) -> pl.DataFrame:
 def text_of(form: str, column: str = "item") -> pl.DataFrame:
     """Return the log with ids of another form."""
     return log_of().with_columns(pl.format(form, pl.col(column)).alias(column))
+
+
+def test_a_study_that_resamples_cannot_tell_is_refused_before_it_begins(
+    run: Run, place: Path
+) -> None:
+    log_of().write_csv("log.csv")
+    outcome = run("run", "log.csv", "--out", "study", "--set", "evaluation.n_resamples=1")
+    assert outcome.code == 2
+    assert "found evaluation.n_resamples=1" in outcome.err
+    assert "n_resamples of 200 or more" in outcome.err
+    assert not (place / "study").exists()
 
 
 FAST = ("--config", "fast.toml", "--candidates", "erm", "acl")

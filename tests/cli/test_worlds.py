@@ -556,7 +556,7 @@ def test_what_is_no_world_is_one_sentence(place: str, folder: Path, run: Run) ->
 
 # evaluate and compare, with --world
 
-ORACLE = ("--estimators", "oracle", "logged", "--set", "n_resamples=50", "--k", 5, 10)
+ORACLE = ("--estimators", "oracle", "logged", "--set", "n_resamples=200", "--k", 5, 10)
 
 
 def test_the_oracle_is_the_logged_propensity_up_to_a_constant(folder: Path, run: Run) -> None:
@@ -603,7 +603,7 @@ def test_the_oracle_is_for_validation_rows_too(folder: Path, run: Run) -> None:
 
 def test_a_world_changes_nothing_but_the_oracle(folder: Path, run: Run) -> None:
     command = ("evaluate", folder / "erm", "--estimators", "standard", "popularity", "--json",
-               "--set", "n_resamples=50")  # fmt: skip
+               "--set", "n_resamples=200")  # fmt: skip
     assert run(*command).out == run(*command, "--world", folder / "world").out
 
 

@@ -182,7 +182,7 @@ def rows_of(seed: int, n: int, n_users: int) -> Rows:
 @given(st.integers(0, 99), st.integers(1, 60), st.integers(1, 8))
 def test_means_equal_a_loop_over_rows(seed: int, n: int, n_users: int) -> None:
     values, deciles, users = rows_of(seed, n, n_users)
-    found = means_by_decile(values, deciles, users, np.random.default_rng(0), n_resamples=20)
+    found = means_by_decile(values, deciles, users, np.random.default_rng(0), n_resamples=200)
     assert [(each["metric"], each["k"], each["decile"]) for each in found] == [
         (*key, decile) for key in values for decile in range(1, 11)
     ]
@@ -208,7 +208,7 @@ def test_the_names_of_users_and_the_order_of_rows_do_not_matter(seed: int) -> No
     rng = np.random.default_rng(seed)
     names, order = rng.permutation(6), rng.permutation(50)
     before, renamed, reordered = (
-        means_by_decile(*rows, np.random.default_rng(1), n_resamples=20)
+        means_by_decile(*rows, np.random.default_rng(1), n_resamples=200)
         for rows in (
             (values, deciles, users),
             (values, deciles, names[users]),
@@ -245,7 +245,9 @@ def test_an_interval_covers_the_truth_as_often_as_it_says() -> None:
 def test_a_wider_level_is_a_wider_interval() -> None:
     values, deciles, users = rows_of(3, 200, 30)
     narrow, wide = (
-        means_by_decile(values, deciles, users, np.random.default_rng(0), level=level)
+        means_by_decile(
+            values, deciles, users, np.random.default_rng(0), level=level, n_resamples=1000
+        )
         for level in (0.5, 0.99)
     )
     known = [(one, other) for one, other in zip(narrow, wide, strict=True) if one["n"]]

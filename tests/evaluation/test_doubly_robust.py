@@ -31,7 +31,7 @@ def value_at(name: str, rank: float, k: int) -> float:
 
 @dataclass(frozen=True)
 class Log:
-    """A candidate without ties, a relevance model, and exposed rows that were not seen before."""
+    """A candidate, a relevance model, and exposed rows that were not seen before."""
 
     scores: MatrixScores
     relevance: MatrixScores
@@ -59,7 +59,7 @@ class Log:
 def random_log(seed: int) -> Log:
     rng = np.random.default_rng(seed)
     n_users, n_items = int(rng.integers(1, 6)), int(rng.integers(2, 9))
-    matrix = rng.permuted(np.tile(np.arange(n_items), (n_users, 1)), axis=1)
+    matrix = rng.integers(0, rng.integers(1, 20), (n_users, n_items))  # with many ties or few
     part = rng.integers(0, 4, (n_users, n_items))  # 0 is seen, 1 is a target
     part[rng.integers(n_users), rng.integers(n_items)] = 1
     believed = rng.choice([0.0, 0.125, 0.5, 0.75, 1.0], (n_users, n_items))
@@ -77,11 +77,13 @@ def plain_sums(log: Log, user: int, name: str, k: int) -> tuple[float, float]:
     unseen = [item for item in range(len(scores)) if item not in items_of(log.seen, user)]
     numerator = denominator = 0.0
     for item in unseen:
-        rank = 1 + sum(scores[other] > scores[item] for other in unseen)
+        above = sum(scores[other] > scores[item] for other in unseen)
+        beside = sum(scores[other] == scores[item] for other in unseen)
+        value = np.mean([value_at(name, above + place, k) for place in range(1, beside + 1)])
         relevant = believed[item]
         for row in np.flatnonzero((log.targets.user == user) & (log.targets.item == item)):
             relevant += log.weights[row] * (log.taken[row] - believed[item])
-        numerator += value_at(name, rank, k) * relevant
+        numerator += value * relevant
         denominator += relevant
     return numerator, denominator
 
@@ -113,7 +115,7 @@ def test_without_belief_it_is_the_normalised_estimate(case: Case, seed: int) -> 
     ranks = full_ranks(scores, targets, seen)
     values = ranking_metrics(ranks, np.arange(len(ranks)), names=NAMES, k=CUTOFFS)
     for each in estimates(
-        values, log.weights, targets.user, rng, estimator="", protocol="", n_resamples=1
+        values, log.weights, targets.user, rng, estimator="", protocol="", n_resamples=200
     ):
         found = numerators[each.metric, each.k].sum() / denominators.sum()
         assert found == pytest.approx(each.value, rel=1e-12)

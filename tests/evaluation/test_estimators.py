@@ -39,7 +39,7 @@ def estimated(
     *,
     normalise: bool = True,
     seed: int = 0,
-    n_resamples: int = 50,
+    n_resamples: int = 200,
 ) -> dict[Key, Estimate]:
     found = estimates(
         {key: np.array(each) for key, each in values.items()},
@@ -115,7 +115,7 @@ def test_intervals_are_of_resampled_users(rows: Rows, normalise: bool) -> None:
     below = weights if normalise else np.ones(len(rows))
     for key, column in {("hit", 5): hits, ("ndcg", 10): gains}.items():  # the same draws for all
         rng = np.random.default_rng(3)
-        low, high = interval(bootstrap(weights * column, below, users, rng, n_resamples=50))
+        low, high = interval(bootstrap(weights * column, below, users, rng, n_resamples=200))
         np.testing.assert_allclose([found[key].low, found[key].high], [low[0], high[0]], rtol=1e-9)
 
 
@@ -234,7 +234,7 @@ def test_oracle_propensities_are_unbiased() -> None:
     for _ in range(400):
         shown = world.shown()
         values: dict[Key, list[float]] = {("ndcg", 5): (world.values * shown).tolist()}
-        each = estimated(values, weights, users, normalise=False, n_resamples=1)["ndcg", 5]
+        each = estimated(values, weights, users, normalise=False, n_resamples=200)["ndcg", 5]
         found.append(each.value)
         standard.append(world.values[shown].mean())
     error = float(np.std(found)) / math.sqrt(len(found))

@@ -14,6 +14,7 @@ from counterplay.evaluation.intervals import (
     cluster_sums,
     effective_sample_size,
     interval,
+    resamples_needed,
     top_share,
     weight_warning,
 )
@@ -49,7 +50,7 @@ def test_equals_a_loop_over_rows(block: int, monkeypatch: pytest.MonkeyPatch) ->
     ids, rng = np.unique(users), np.random.default_rng(5)
     counts = np.concatenate(
         [
-            intervals._poisson_counts(30, min(block, len(ids) - begin), rng)
+            intervals.poisson_counts(30, min(block, len(ids) - begin), rng)
             for begin in range(0, len(ids), block)
         ],
         axis=1,
@@ -86,7 +87,7 @@ def test_the_table_of_counts_is_poisson() -> None:
 
 def test_counts_are_poisson() -> None:
     """Three tests at 1e-4 each: one run in 3,333 would alarm falsely."""
-    counts = intervals._poisson_counts(1000, 1001, np.random.default_rng(0))
+    counts = intervals.poisson_counts(1000, 1001, np.random.default_rng(0))
     bound, n = norm.isf(5e-5), counts.size
     assert abs(counts.mean() - 1) < bound * np.sqrt(1 / n)
     assert abs(np.square(counts - 1).mean() - 1) < bound * np.sqrt(3 / n)  # E(c − 1)⁴ − 1 = 3
@@ -242,3 +243,22 @@ def test_weights_are_warned_of_when_a_handful_carries_them() -> None:
 def test_weights_must_be_weights(weights: list[float]) -> None:
     with pytest.raises(cp.DataError, match="weights must be finite"):
         effective_sample_size(np.array(weights))
+
+
+@pytest.mark.parametrize(
+    ("level", "needed"), [(0.5, 20), (0.8, 50), (0.9, 100), (0.95, 200), (0.99, 1000)]
+)
+def test_the_level_says_how_many_resamples_it_needs(level: float, needed: int) -> None:
+    assert resamples_needed(level) == needed
+    interval(np.arange(float(needed)), level)
+    with pytest.raises(
+        cp.ConfigError,
+        match=f"level {level} needs n_resamples of {needed:,} or more, so that 5 lie beyond each "
+        f"end; found {needed - 1:,}; raise n_resamples, or lower the level",
+    ):
+        interval(np.arange(float(needed - 1)), level)
+
+
+def test_a_level_next_to_1_is_refused() -> None:
+    with pytest.raises(cp.ConfigError, match="needs n_resamples of 100,000,000 or more"):
+        interval(np.arange(1000.0), level=0.9999999)

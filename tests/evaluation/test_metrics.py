@@ -9,19 +9,27 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.stats import hypergeom
 from sklearn.metrics import ndcg_score
 
 import counterplay as cp
 from counterplay.evaluation import metrics
 from counterplay.evaluation.metrics import METRICS, ranking_metrics
+from counterplay.evaluation.ranks import Ranks
 
 CUTOFFS = (1, 2, 3, 5, 10)
 Users = list[list[float]]
 
-# Ranks in one list a user: all different. And any ranks at all: tied, crowded, absent.
+# Ranks in one list a user: all different; and any at all, as of rows that occur twice.
 DISTINCT = st.lists(st.lists(st.integers(1, 12).map(float), max_size=7, unique=True), max_size=6)
-ANY_RANK = st.integers(2, 24).map(lambda twice: twice / 2) | st.just(math.inf)
+ANY_RANK = st.integers(1, 12).map(float) | st.just(math.inf)
 CROWDED = st.lists(st.lists(ANY_RANK, max_size=7), max_size=6)
+
+# A list a user: scores of few values, so that many tie, and which of them are targets.
+TIED = st.lists(
+    st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=6), max_size=4
+)
+Lists = list[list[tuple[int, bool]]]
 
 
 def rows(users: Users) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -35,37 +43,100 @@ def plain(name: str, ranks: list[float], k: int) -> float:
         return math.nan
     hits = [rank for rank in ranks if rank <= k]
     dcg = sum(1 / math.log2(1 + rank) for rank in hits)
-    precisions = [min(1, sum(other <= rank for other in ranks) / rank) for rank in hits]
+    precisions = [sum(other <= rank for other in ranks) / rank for rank in hits]
     possible = min(len(ranks), k)
     return {
         "hit": float(len(hits) > 0),
         "recall": len(hits) / len(ranks),
-        "precision": min(1, len(hits) / k),
+        "precision": len(hits) / k,
         "dcg": dcg,
-        "ndcg": min(1, dcg / sum(1 / math.log2(1 + place) for place in range(1, possible + 1))),
+        "ndcg": dcg / sum(1 / math.log2(1 + place) for place in range(1, possible + 1)),
         "mrr": 1 / min(hits) if hits else 0.0,
-        "map": min(1, sum(precisions) / possible),
+        "map": sum(precisions) / possible,
     }[name]
 
 
-@given(DISTINCT | CROWDED)
-def test_metrics_equal_their_plain_twins_and_all_but_dcg_end_at_1(users: Users) -> None:
+@given(DISTINCT)
+def test_metrics_equal_their_plain_twins(users: Users) -> None:
     found = ranking_metrics(*rows(users), names=METRICS, k=CUTOFFS, n_groups=len(users))
     assert set(found) == set(itertools.product(METRICS, CUTOFFS))
     for (name, k), values in found.items():
         expected = [plain(name, ranks, k) for ranks in users]
         np.testing.assert_allclose(values, expected, rtol=1e-12, err_msg=f"{name}@{k}")
+
+
+@given(CROWDED)
+def test_all_metrics_but_dcg_end_at_1(users: Users) -> None:
+    found = ranking_metrics(*rows(users), names=METRICS, k=CUTOFFS, n_groups=len(users))
+    for (name, k), values in found.items():
         outside = (values < 0) | (values > (math.inf if name == "dcg" else 1))
         assert not outside.any(), (name, k)
 
 
-@given(CROWDED.filter(len), st.integers(0, 99))
-def test_order_and_labels_of_rows_change_not_one_bit(users: Users, seed: int) -> None:
-    (ranks, group), rng = rows(users), np.random.default_rng(seed)
-    order, label = rng.permutation(len(ranks)), rng.permutation(len(users))
-    found = ranking_metrics(ranks, group, names=METRICS, k=CUTOFFS, n_groups=len(users))
+def standing(lists: Lists) -> tuple[Ranks, NDArray[np.int64]]:
+    """Return where the targets of each list stand, and whose they are."""
+    above, tied, group = [], [], []
+    for user, candidates in enumerate(lists):
+        scores = [score for score, _ in candidates]
+        for score, is_target in candidates:
+            if is_target:
+                above.append(sum(other > score for other in scores))
+                tied.append(scores.count(score) - 1)
+                group.append(user)
+    return Ranks(np.array(above, int), np.array(tied, int)), np.array(group, int)
+
+
+def every_order(candidates: list[tuple[int, bool]]) -> list[list[float]]:
+    """Return the targets' ranks in each order of a list that its scores admit."""
+    found = []
+    for order in itertools.permutations(candidates):
+        scores = [score for score, _ in order]
+        if scores == sorted(scores, reverse=True):
+            found.append([float(rank) for rank, (_, target) in enumerate(order, 1) if target])
+    return found
+
+
+@given(TIED)
+def test_ties_have_the_mean_of_the_metric_over_all_orders(lists: Lists) -> None:
+    """All orders of several targets in several ties, one by one, for every metric."""
+    found = ranking_metrics(*standing(lists), names=METRICS, k=CUTOFFS, n_groups=len(lists))
+    orders = [every_order(each) for each in lists]
+    for (name, k), values in found.items():
+        expected = [np.mean([plain(name, ranks, k) for ranks in each]) for each in orders]
+        np.testing.assert_allclose(values, expected, rtol=1e-12, err_msg=f"{name}@{k}")
+
+
+@pytest.mark.parametrize("n", [1, 10, 19, 20, 21, 1000])
+def test_a_constant_score_earns_what_chance_would(n: int) -> None:
+    """A target among n that all tie is on each place alike: no size of the tie is a threshold."""
+    found = ranking_metrics(Ranks(np.array([0]), np.array([n - 1])), np.array([0]), k=[10])
+    places = np.arange(1, min(n, 10) + 1)
+    assert found["hit", 10].item() == pytest.approx(len(places) / n, rel=1e-12)
+    assert found["ndcg", 10].item() == pytest.approx((1 / np.log2(1 + places)).sum() / n, rel=1e-12)
+
+
+@pytest.mark.parametrize(("size", "n_targets", "above"), [(400, 30, 0), (5000, 2, 7), (60, 60, 3)])
+def test_large_ties_agree_with_the_hypergeometric_distribution(
+    size: int, n_targets: int, above: int
+) -> None:
+    ranks = Ranks(np.full(n_targets, above), np.full(n_targets, size - 1))
+    found = ranking_metrics(ranks, np.zeros(n_targets, int), names=("hit", "mrr"), k=[10, 50])
+    for k in (10, 50):
+        missed = hypergeom(size, n_targets, np.arange(1, k - above + 1)).pmf(0)
+        assert found["hit", k].item() == pytest.approx(1 - missed[-1], rel=1e-9)
+        first = np.append(1, missed[:-1]) - missed
+        expected = (first / (above + np.arange(1, k - above + 1))).sum()
+        assert found["mrr", k].item() == pytest.approx(expected, rel=1e-9)
+
+
+@given(TIED.filter(len), st.integers(0, 99))
+def test_order_and_labels_of_rows_change_not_one_bit(lists: Lists, seed: int) -> None:
+    (ranks, group), rng = standing(lists), np.random.default_rng(seed)
+    order, label = rng.permutation(len(ranks)), rng.permutation(len(lists))
+    found = ranking_metrics(ranks, group, names=METRICS, k=CUTOFFS, n_groups=len(lists))
+    others = Ranks(ranks.above[order], ranks.tied[order])
     shuffled = ranking_metrics(
-        ranks[order], label[group[order]], names=METRICS, k=CUTOFFS, n_groups=len(users)
+        others, label[group[order]], names=METRICS, k=CUTOFFS, n_groups=len(lists)
     )
     for key, values in found.items():
         np.testing.assert_array_equal(values, shuffled[key][label], err_msg=str(key))
@@ -94,11 +165,11 @@ def test_golden_numbers() -> None:
 
 
 def test_one_target_a_row_gives_the_textbook_values_of_hit_and_ndcg() -> None:
-    found = ranking_metrics(np.array([1.0, 3.0, 5.5, 11.0]), np.arange(4), k=(5, 10))
+    found = ranking_metrics(np.array([1.0, 3.0, 6.0, 11.0]), np.arange(4), k=(5, 10))
     assert list(found) == [("hit", 5), ("ndcg", 5), ("hit", 10), ("ndcg", 10)]
     assert found["hit", 5].tolist() == [1, 1, 0, 0]
     assert found["hit", 10].tolist() == [1, 1, 1, 0]
-    np.testing.assert_allclose(found["ndcg", 10], [1, 0.5, 1 / math.log2(6.5), 0])
+    np.testing.assert_allclose(found["ndcg", 10], [1, 0.5, 1 / math.log2(7), 0])
 
 
 @pytest.mark.parametrize("n_targets", [1, 2, 5, 9])
@@ -108,13 +179,28 @@ def test_a_perfect_list_has_exactly_1(n_targets: int) -> None:
     assert all(values.tolist() == [1.0] for values in found.values())
 
 
-def test_crowded_ties_end_at_1() -> None:
-    """Five targets tie on places 1 to 5, ranks of 3; two on 1 and 2, where precision is 1."""
-    found = ranking_metrics(np.array([1.5, 10, 1.5]), np.zeros(3, int), names=["map"], k=[10])
-    assert found["map", 10] == pytest.approx([2.3 / 3])
-    found = ranking_metrics(np.full(5, 3.0), np.zeros(5, int), names=METRICS, k=[3])
+def test_golden_ties() -> None:
+    """Two of three that tie at the top are targets, and one of two that tie below them."""
+    ranks, group = Ranks(np.array([0, 0, 3]), np.array([2, 2, 1])), np.zeros(3, int)
+    found = ranking_metrics(ranks, group, names=METRICS, k=[1, 2, 4])
     assert METRICS == ("hit", "recall", "precision", "dcg", "ndcg", "mrr", "map")
-    assert [found[name, 3].item() for name in METRICS] == [1, 1, 1, 2.5, 1, 1 / 3, 1]
+    assert found["hit", 1].item() == pytest.approx(2 / 3)
+    assert found["hit", 2].item() == 1  # one place cannot hold two
+    assert found["recall", 4].item() == pytest.approx((2 + 1 / 2) / 3)
+    assert found["precision", 2].item() == pytest.approx((4 / 3) / 2)
+    assert found["mrr", 4].item() == pytest.approx(2 / 3 + 1 / 3 / 2)
+    # Of three orders at the top: p = 1 + 1, 1 + 2/3, 1/2 + 2/3; below, at 4 or beyond: 3/4 or 0.
+    assert found["map", 4].item() == pytest.approx((2 + 5 / 3 + 7 / 6) / 3 / 3 + 3 / 4 / 2 / 3)
+
+
+def test_rows_that_occur_twice_take_a_place_each() -> None:
+    """Five at the rank 3 take 3 to 7, and one given at 4 comes after them."""
+    crowded = ranking_metrics(np.full(5, 3.0), np.zeros(5, int), names=METRICS, k=[4])
+    spread = ranking_metrics(np.arange(3.0, 8.0), np.zeros(5, int), names=METRICS, k=[4])
+    for key, values in spread.items():
+        np.testing.assert_allclose(crowded[key], values, rtol=1e-12, err_msg=str(key))
+    behind = ranking_metrics(np.array([1.0, 1.0, 2.0]), np.zeros(3, int), names=["map"], k=[3])
+    assert behind["map", 3].item() == pytest.approx(1)
 
 
 def random_lists(seed: int) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]:
@@ -178,6 +264,7 @@ def test_cutoffs_that_are_no_lengths_are_refused(k: int) -> None:
     ("ranks", "group", "n_groups", "message"),
     [
         ([1.0, 0.5], [0, 1], None, "from 1; found 0.5 in row 1"),
+        ([1.0, 2.5], [0, 1], None, r"whole numbers from 1; found 2.5 in row 1; .* Ranks\(above"),
         ([math.nan, 1.0], [0, 1], None, "from 1; found nan in row 0"),
         ([1.0, 2.0], [0], None, r"found the shapes \(2,\) and \(1,\)"),
         ([[1.0], [2.0]], [[0], [1]], None, r"found the shapes \(2, 1\)"),
@@ -191,6 +278,14 @@ def test_what_cannot_be_ranks_is_refused(
 ) -> None:
     with pytest.raises(cp.DataError, match=message):
         ranking_metrics(np.array(ranks), np.array(group), n_groups=n_groups)
+
+
+@pytest.mark.parametrize(
+    ("above", "tied"), [([-1], [0]), ([0], [-1]), ([0, 1], [0]), ([0.5], [0]), ([0], [math.inf])]
+)
+def test_counts_that_cannot_be_are_refused(above: list[float], tied: list[float]) -> None:
+    with pytest.raises(cp.DataError, match="whole numbers of 0 or more, above and tied; found"):
+        ranking_metrics(Ranks(np.array(above), np.array(tied)), np.zeros(len(above), int))
 
 
 RATINGS = st.lists(st.tuples(st.floats(-9, 9), st.integers(1, 5)), min_size=1, max_size=9)

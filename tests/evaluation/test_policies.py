@@ -82,7 +82,7 @@ def test_values_equal_sums_over_rows_and_actions(
         found = by_name(
             policy_values(
                 rewards, propensities, chosen, rng,
-                predicted=model.of(actions), expected=model.under(policy), n_resamples=2,
+                predicted=model.of(actions), expected=model.under(policy), n_resamples=200,
             )
         )  # fmt: skip
     ips = snips = total = dm = dr = 0.0

@@ -9,6 +9,7 @@ from scipy.stats import chisquare
 
 import counterplay as cp
 from counterplay.evaluation.ranks import (
+    Ranks,
     full_ranks,
     ranks_of_first,
     sampled_candidates,
@@ -34,12 +35,19 @@ ROWS = st.integers(1, 6).flatmap(
 
 
 @given(ROWS)
-def test_ranks_equal_the_mean_over_all_orders_of_ties(rows: list[list[int]]) -> None:
+def test_ranks_count_what_is_above_and_beside(rows: list[list[int]]) -> None:
     found = ranks_of_first(np.array(rows, dtype=np.float64))
-    for row, rank in zip(rows, found, strict=True):
+    assert len(found) == len(rows)
+    assert found.above.tolist() == [sum(value > row[0] for value in row) for row in rows]
+    assert found.tied.tolist() == [sum(value == row[0] for value in row[1:]) for row in rows]
+    for row, rank in zip(rows, found.expected, strict=True):
         greater = sum(value > row[0] for value in row)
         ties = sum(value == row[0] for value in row)
         assert rank == np.mean([greater + place for place in range(1, ties + 1)])
+
+
+def pairs_of(ranks: Ranks) -> list[tuple[int, int]]:
+    return list(zip(ranks.above.tolist(), ranks.tied.tolist(), strict=True))
 
 
 def small_split(seed: int) -> cp.Split:
@@ -81,12 +89,11 @@ def test_too_few_unseen_items_are_an_error() -> None:
         sampled_candidates(split.train, split.test, 30, np.random.default_rng(0))
 
 
-def plain_rank(scores: list[float], target: int, seen: set[int]) -> float:
-    """Return the mean place of the target over all orders of what ties with it."""
-    candidates = [item for item in range(len(scores)) if item == target or item not in seen]
-    above = sum(scores[item] > scores[target] for item in candidates)
-    beside = sum(scores[item] == scores[target] for item in candidates)
-    return sum(above + place for place in range(1, beside + 1)) / beside
+def plain_rank(scores: list[float], target: int, seen: set[int]) -> tuple[int, int]:
+    """Return how many candidates are above the target, and how many others beside it."""
+    others = [item for item in range(len(scores)) if item != target and item not in seen]
+    above = sum(scores[item] > scores[target] for item in others)
+    return above, sum(scores[item] == scores[target] for item in others)
 
 
 @given(cases(), st.integers(1, 6))
@@ -98,7 +105,7 @@ def test_full_ranks_equal_their_plain_twin_whatever_the_memory(case: Case, at_a_
         plain_rank(case.matrix[user], item, items_of(seen, user))
         for user, item in zip(targets.user.tolist(), targets.item.tolist(), strict=True)
     ]
-    assert found.tolist() == expected
+    assert pairs_of(found) == expected
 
 
 @given(cases(), st.integers(0, 99))
@@ -106,9 +113,8 @@ def test_full_ranks_follow_items_that_are_renamed(case: Case, seed: int) -> None
     new = np.random.default_rng(seed).permutation(case.n_items)
     matrix = np.array(case.matrix)[:, np.argsort(new)]
 
-    def ranks(scores: MatrixScores, seen: Pairs, targets: Pairs) -> list[float]:
-        found: list[float] = full_ranks(scores, case.log(targets), case.log(seen)).tolist()
-        return found
+    def ranks(scores: MatrixScores, seen: Pairs, targets: Pairs) -> Pairs:
+        return pairs_of(full_ranks(scores, case.log(targets), case.log(seen)))
 
     seen, targets = (
         [(user, int(new[item])) for user, item in pairs] for pairs in (case.seen, case.targets)
@@ -131,7 +137,7 @@ def test_full_ranks_among_many_items_equal_their_plain_twin(n_items: int) -> Non
         for rows in (slice(0, 180, 7), slice(None))
     )
     lists, known = matrix.tolist(), [items_of(seen, user) for user in range(60)]
-    assert full_ranks(MatrixScores(matrix), targets, seen).tolist() == [
+    assert pairs_of(full_ranks(MatrixScores(matrix), targets, seen)) == [
         plain_rank(lists[user], item, known[user])
         for user, item in zip(targets.user.tolist(), targets.item.tolist(), strict=True)
     ]
@@ -142,7 +148,9 @@ def test_golden_full_ranks() -> None:
     scores = MatrixScores([[9, 5, 5, 1, 5, -np.inf]] * 2)
     seen = log_of([(0, 0), (0, 3)], 2, 6)
     targets = log_of([(0, 1), (0, 3), (0, 0), (0, 5), (1, 1), (1, 0)], 2, 6)
-    assert full_ranks(scores, targets, seen).tolist() == [2, 4, 1, 4, 3, 1]
+    found = full_ranks(scores, targets, seen)
+    assert pairs_of(found) == [(0, 2), (3, 0), (0, 0), (3, 0), (1, 2), (0, 0)]
+    assert found.expected.tolist() == [2, 4, 1, 4, 3, 1]
 
 
 def test_the_memory_decides_how_many_users_are_scored_at_a_time() -> None:
@@ -166,7 +174,7 @@ def test_ranks_of_a_model_equal_those_of_its_scores(name: ModelName, at_a_time: 
         found = full_ranks(
             scores, split.test, split.train, memory=memory_for(at_a_time, split.train.n_items)
         )
-        assert found.tolist() == full_ranks(matrix, split.test, split.train).tolist()
+        assert pairs_of(found) == pairs_of(full_ranks(matrix, split.test, split.train))
 
 
 @given(cases(), st.integers(0, 99), st.integers(1, 5))
@@ -175,16 +183,16 @@ def test_sampled_ranks_equal_those_of_all_rows_at_once(case: Case, seed: int, n:
     users = rng.integers(0, len(case.matrix), 9)
     candidates = rng.integers(0, case.n_items, (9, n))
     scores = MatrixScores(case.matrix)
-    expected = ranks_of_first(scores.of(users, candidates)).tolist()
+    expected = pairs_of(ranks_of_first(scores.of(users, candidates)))
     for at_a_time in (1, 2, 4, 9, 10):
         memory = memory_for(at_a_time, n)
-        assert sampled_ranks(scores, users, candidates, memory=memory).tolist() == expected
+        assert pairs_of(sampled_ranks(scores, users, candidates, memory=memory)) == expected
 
 
 def test_no_targets_have_no_ranks() -> None:
     scores, log = MatrixScores(np.zeros((2, 3))), log_of([], 2, 3)
-    assert full_ranks(scores, log, log).shape == (0,)
-    assert sampled_ranks(scores, log.user, np.zeros((0, 4), int)).shape == (0,)
+    assert len(full_ranks(scores, log, log)) == 0
+    assert len(sampled_ranks(scores, log.user, np.zeros((0, 4), int))) == 0
 
 
 def test_scores_that_are_no_numbers_are_refused_with_their_count() -> None:

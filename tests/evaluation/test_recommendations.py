@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import counterplay as cp
-from counterplay.evaluation.recommendations import top_k, write_top_k
+from counterplay.evaluation.recommendations import relevance_by_place, top_k, write_top_k
 from counterplay.evaluation.scoring import TableScores
 
 from .conftest import Case, MatrixScores, cases, items_of, log_of, memory_for
@@ -34,6 +34,45 @@ def test_lists_equal_sorting_whatever_the_memory(
     for row, user in enumerate(users.tolist()):
         expected = plain_list(case.matrix[user], items_of(seen, user), k)
         assert list(zip(items[row].tolist(), best[row].tolist(), strict=True)) == expected
+
+
+@given(cases(), st.integers(1, 10), st.integers(1, 6), st.integers(0, 99))
+def test_given_numbers_order_what_ties(case: Case, k: int, at_a_time: int, seed: int) -> None:
+    numbers = np.random.default_rng(seed).random((len(case.matrix), case.n_items))
+    seen, memory = case.log(case.seen), memory_for(at_a_time, case.n_items)
+    users = np.arange(len(case.matrix))
+    items, best = top_k(
+        MatrixScores(case.matrix), users, seen, k, ties=lambda some: numbers[some], memory=memory
+    )
+    for user, scores in enumerate(case.matrix):
+        unseen = [i for i in range(len(scores)) if i not in items_of(seen, user)]
+        ranked = sorted(
+            (i for i in unseen if scores[i] > -np.inf),
+            key=lambda i, user=user, scores=scores: (-scores[i], -numbers[user, i]),  # type: ignore[misc]
+        )[:k]
+        assert items[user].tolist() == ranked + [-1] * (k - len(ranked))
+        assert best[user].tolist() == [scores[i] for i in ranked] + [-np.inf] * (k - len(ranked))
+
+
+@given(cases(), st.integers(1, 10), st.integers(1, 6), st.integers(0, 99))
+def test_places_hold_the_mean_relevance_of_what_ties(
+    case: Case, k: int, at_a_time: int, seed: int
+) -> None:
+    """By hand: a place of a tie holds the mean of all that ties there, on the list or not."""
+    seen, memory = case.log(case.seen), memory_for(at_a_time, case.n_items)
+    relevance = np.random.default_rng(seed).random((len(case.matrix), case.n_items), np.float32)
+    found = relevance_by_place(
+        MatrixScores(case.matrix), MatrixScores(relevance), np.arange(len(case.matrix)), seen, k,
+        memory=memory,
+    )  # fmt: skip
+    for user, scores in enumerate(case.matrix):
+        ranked = plain_list(scores, items_of(seen, user), case.n_items)
+        level = [score for _, score in ranked if score > -np.inf]
+        expected = [
+            float(np.mean([relevance[user, item] for item, other in ranked if other == score]))
+            for score in level
+        ]
+        assert found[user].tolist() == pytest.approx((expected + [0.0] * k)[:k], rel=1e-6)
 
 
 @pytest.mark.parametrize("n_values", [9, 10**6])

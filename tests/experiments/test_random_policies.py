@@ -68,7 +68,7 @@ def test_a_policy_is_weighted_by_the_shares_of_both_logs() -> None:
     assert log.rating is not None
     found = {
         one["estimator"]: one["value"]
-        for one in judge_by_own_log(target, log, prior=5, n_resamples=10)["estimates"]
+        for one in judge_by_own_log(target, log, prior=5, n_resamples=200)["estimates"]
     }
     above, below = {"popularity": 0.0, "propensity": 0.0}, {"popularity": 0.0, "propensity": 0.0}
     for item, place, click in zip(log.item, log.position, log.rating.tolist(), strict=True):
@@ -127,13 +127,13 @@ def test_a_summary_of_policies_equals_what_a_hand_computes() -> None:
 def test_open_bandit_as_it_is(real_data: Callable[[str], Path]) -> None:
     folder = real_data("obd")
     target, log = (read_open_bandit(folder / name / "men") for name in ("bts", "random"))
-    found = judge_by_own_log(target, log, n_resamples=50)
+    found = judge_by_own_log(target, log, n_resamples=200)
     assert target.rating is not None
     assert found["truth"]["value"] == pytest.approx(float(target.rating.mean()))
     by_name = {one["estimator"]: one["value"] for one in found["estimates"]}
     assert log.rating is not None
     assert log.propensity is not None
     ones = np.ones(len(log))
-    again = policy_values(log.rating, ones, ones, np.random.default_rng(0), n_resamples=2)
+    again = policy_values(log.rating, ones, ones, np.random.default_rng(0), n_resamples=200)
     assert by_name["standard"] == again[0].value
     assert by_name["ips"] == pytest.approx(by_name["snips"], rel=0.1)

@@ -26,7 +26,7 @@ FAST: dict[str, Any] = {
     "candidates": ("pop", "erm", "acl"),
     "dim": 4,
     "training": {"epochs": 2, "batch_size": 64},
-    "evaluation": {"n_resamples": 40, "gamma": (1, 2), "opponent": {"epochs": 3}},
+    "evaluation": {"n_resamples": 200, "gamma": (1, 2), "opponent": {"epochs": 3}},
 }
 PARTS = ("study.json", "evaluation.json")
 
@@ -83,7 +83,10 @@ def bytes_of(folder: Path, names: tuple[str, ...] = PARTS) -> list[bytes]:
 def test_a_log_ends_in_a_verdict_and_frames(study: Study) -> None:
     assert {each.name for each in study.folder.iterdir()} == {"plan.json", "data", "runs", *PARTS}
     names, estimators = {"pop", "erm", "acl"}, {"standard", "popularity", "robust-shared"}
-    assert study.recommended in names
+    found = study.record["verdict"]
+    assert found["leader"] in names
+    assert study.recommended == found["recommended"]
+    assert study.recommended == (found["leader"] if found["decided"] else None)
     assert study.verdict.splitlines()[0] == study.record["verdict"]["headline"]
     assert set(study.estimates["candidate"]) == names
     assert set(study.estimates["estimator"]) == estimators
@@ -96,6 +99,30 @@ def test_a_log_ends_in_a_verdict_and_frames(study: Study) -> None:
     assert study.record["online"] is None
     assert study.record["split"]["counts"]["test"] == 20
     assert load_study(study.folder).record == study.record == study_record(study.folder)
+
+
+def test_who_is_ahead_beyond_chance_is_recommended(log: Path, tmp_path: Path) -> None:
+    """Scores that know the test rows, and others that know nothing of them."""
+    split = cp.load_split(
+        run_study(log, tmp_path / "one", quick(candidates=("pop",))).folder / "data"
+    )
+    test, n = split.test, split.test.n_items
+    users, items = np.divmod(np.arange(test.n_users * n), n)
+    known = np.isin(users * n + items, test.pair)
+    files = {}
+    for name, scores in (("knows", known + 0.0), ("not", -known - items / n / 2)):
+        files[name] = tmp_path / f"{name}.csv"
+        pl.DataFrame(
+            {"user": test.users.decode(users), "item": test.items.decode(items), "score": scores}
+        ).write_csv(files[name])
+    how = quick(candidates=("pop",), scores=files)
+    study = run_study(log, tmp_path / "two", how)
+    assert study.recommended == "knows"
+    assert study.record["verdict"]["decided"] is True
+    assert study.verdict.startswith("Ship knows. Every estimator agrees.")
+    for each in study.comparisons.iter_rows(named=True):
+        known_0 = each["low"] is not None and not each["low"] <= 0 <= each["high"]
+        assert (each["p"] <= 1 - each["level"]) == known_0
 
 
 def test_it_shows_itself_without_markup_of_the_log(study: Study) -> None:
@@ -267,7 +294,9 @@ def test_given_scores_are_candidates(study: Study, log: Path, tmp_path: Path) ->
 def test_one_candidate_and_runs_of_ones_own(log: Path, tmp_path: Path) -> None:
     mine = {"method": "erm", "candidate": {"name": "cf", "dim": 3}, "training": {"rate": 0.1}}
     found = run_study(log, tmp_path / "study", quick(candidates=(), runs={"mine": mine}))
-    assert found.recommended == "mine"
+    assert found.recommended is None
+    assert found.record["verdict"]["leader"] == "mine"
+    assert found.record["verdict"]["decided"] is False
     assert found.record["verdict"]["headline"].startswith("There is one candidate, mine")
     assert len(found.comparisons) == 0
     configuration = found.record["runs"][0]["configuration"]
@@ -373,7 +402,7 @@ def test_notes_say_what_of_the_rows_is_not_as_one_might_think(tmp_path: Path) ->
         {
             "candidates": ["pop"],
             "training": {"epochs": 1},
-            "evaluation": {"estimators": ["standard"], "n_resamples": 20},
+            "evaluation": {"estimators": ["standard"], "n_resamples": 200},
         }
     )
     with warnings.catch_warnings():

@@ -25,7 +25,7 @@ def made_up(
 ) -> dict[str, Any]:
     """Return an evaluation with the values by estimator and candidate.
 
-    Its intervals reach `width` to both sides; None leaves them out.
+    Its intervals reach `width` to both sides; None leaves them out. The p-values go with them.
     """
     same = {"metric": metric, "k": k}
 
@@ -33,6 +33,9 @@ def made_up(
         if width is None:
             return {"low": None, "high": None}
         return {"low": value - width, "high": value + width}
+
+    def chance(value: float) -> dict[str, float]:
+        return {"level": 0.95, "p": 0.05 if width is not None and abs(value) > width else 0.0501}
 
     return {
         "estimates": [
@@ -44,6 +47,7 @@ def made_up(
         "comparisons": [
             {"first": first, "second": second, "estimator": estimator, **same, "flip": flip}
             | {"value": by_name[first] - by_name[second], **ends(by_name[first] - by_name[second])}
+            | chance(by_name[first] - by_name[second])
             for estimator, by_name in values.items()
             for first, second in combinations(by_name, 2)
         ],
@@ -69,7 +73,7 @@ def cases(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, dict[str, float]],
 
 
 @given(cases())
-def test_the_first_trusted_estimator_decides_and_its_best_is_recommended(
+def test_the_first_trusted_estimator_decides_and_its_best_leads(
     case: tuple[dict[str, Any], dict[str, dict[str, float]], str],
 ) -> None:
     evaluation, values, metric = case
@@ -77,7 +81,9 @@ def test_the_first_trusted_estimator_decides_and_its_best_is_recommended(
     decisive = next(name for name in TRUSTED if name in values)
     assert found["estimator"] == decisive
     best = (min if metric == "mse" else max)(values[decisive].values())
-    assert values[decisive][found["recommended"]] == best
+    assert values[decisive][found["leader"]] == best
+    assert found["decided"] == (found["recommended"] is not None)
+    assert found["recommended"] in (None, found["leader"])
     assert found["smaller_is_better"] == (metric == "mse")
     assert [each["estimator"] for each in found["choices"]] == list(values)
     assert found["truth"] is None
@@ -89,20 +95,45 @@ def test_nobody_is_shipped_who_is_not_beyond_chance_before_everybody(
 ) -> None:
     evaluation, values, _ = case
     found = verdict(evaluation)
-    name = found["recommended"]
+    name = found["leader"]
     told_apart = [
-        each["low"] is not None and each["low"] * each["high"] > 0
+        each["p"] <= 1 - each["level"]
         for each in evaluation["comparisons"]
         if each["estimator"] == found["estimator"] and name in (each["first"], each["second"])
     ]
     headline = found["headline"]
     if len(values[found["estimator"]]) == 1:
         assert headline.startswith("There is one candidate")
+        assert not found["decided"]
     elif all(told_apart):
         assert headline.startswith(f"Ship {name}.")
+        assert found["decided"]
     else:
         assert headline.startswith("Undecided: ")
         assert "Ship" not in headline
+        assert found["recommended"] is None
+
+
+@given(cases())
+def test_nobody_is_said_to_agree_who_is_not_sure(
+    case: tuple[dict[str, Any], dict[str, dict[str, float]], str],
+) -> None:
+    found = verdict(case[0])
+    others = [
+        each for each in found["choices"] if each["estimator"] not in ("oracle", found["estimator"])
+    ]
+    agreed = found["decided"] and others
+    agreed = agreed and all(each["candidate"] == found["leader"] for each in others)
+    agreed = agreed and all(each["decided"] for each in others)
+    assert ("Every estimator agrees" in found["headline"]) == bool(agreed)
+    for each in found["choices"]:
+        rivals = [
+            other["p"] <= 1 - other["level"]
+            for other in case[0]["comparisons"]
+            if other["estimator"] == each["estimator"]
+            and each["candidate"] in (other["first"], other["second"])
+        ]
+        assert each["decided"] == (len(rivals) > 0 and all(rivals))
 
 
 @given(cases())
@@ -152,8 +183,8 @@ def test_the_headline_says_who_disagrees() -> None:
     truth: Truth = {"pop": {("hit", 10): 0.1}, "acl": {("hit", 10): 0.2}}
     found = verdict(made_up(values, flip=1.87), truth)
     assert found["headline"] == (
-        "Ship acl. The robust evaluation ships it too; the standard one would have shipped pop. In "
-        "truth acl is the best."
+        "Ship acl. The robust evaluation ships it too. Standard offline evaluation would have "
+        "shipped pop. In truth acl is the best."
     )
     assert found["sentences"][-5:] == [
         "acl stays before pop unless the odds of exposure are off by 1.8×.",
@@ -163,14 +194,66 @@ def test_the_headline_says_who_disagrees() -> None:
         "Weighting by popularity chose it, and promised 1.5 times what is true of acl.",
         "The robust evaluation chose it, and promised 1.5 times what is true of acl.",
     ]
-    doubted = verdict(made_up(values | {"robust-shared": {"pop": 0.3, "acl": 0.1}}))
-    assert doubted["headline"] == (
+    disputed = verdict(made_up(values | {"robust-shared": {"pop": 0.3, "acl": 0.1}}))
+    assert disputed["headline"] == (
         "Ship acl. Standard offline evaluation would have shipped pop. One reservation: the robust "
         "evaluation prefers pop."
     )
     assert not any("true propensities" in each for each in found["sentences"])
     agreed = verdict(made_up({"standard": {"a": 1.0, "b": 0.5}, "logged": {"a": 1.0, "b": 0.5}}))
     assert agreed["headline"] == "Ship a. Every estimator agrees."
+
+
+def doubted(estimators: set[str], **given: Any) -> str:
+    """Return the headline where `a` leads everywhere, and these estimators are not sure of it."""
+    names = ("standard", "popularity", "robust-shared")
+    evaluation = made_up({name: {"a": 0.5, "b": 0.25} for name in names}, **given)
+    for each in evaluation["comparisons"]:
+        each["p"] = 0.15 if each["estimator"] in estimators else 0.01
+    return str(verdict(evaluation)["headline"])
+
+
+def test_the_headline_says_who_is_not_sure() -> None:
+    assert doubted(set()) == "Ship a. Every estimator agrees."
+    assert doubted({"standard", "robust-shared"}) == (
+        "Ship a. The others choose it too, but not beyond chance."
+    )
+    assert doubted({"standard"}) == (
+        "Ship a. The robust evaluation ships it too. Standard offline evaluation chooses it too, "
+        "but not beyond chance."
+    )
+    assert doubted({"popularity"}) == (
+        "Undecided: a leads, but not beyond chance; b may be as good."
+    )
+    values = {"popularity": {"a": 0.5, "b": 0.25}, "standard": {"a": 0.2, "b": 0.25}}
+    evaluation = made_up(values | {"propensity": {"a": 0.2, "b": 0.25}}, width=0.1)
+    assert verdict(evaluation)["headline"] == (
+        "Ship a. Standard offline evaluation puts b first, but not beyond chance. One reservation: "
+        "weighting by a fitted exposure model prefers b, but not beyond chance."
+    )
+
+
+@pytest.mark.parametrize(
+    ("flip", "factor"), [(1.0, "1.01×"), (1.17, "1.1×"), (1.25, None), (3.0, None), (None, None)]
+)
+def test_a_small_error_that_would_turn_it_is_a_reservation(
+    flip: float | None, factor: str | None
+) -> None:
+    reservation = f" One reservation: b may be better if the odds of exposure are off by {factor}."
+    assert doubted(set(), flip=flip) == "Ship a. Every estimator agrees." + (
+        reservation if factor else ""
+    )
+    assert "One reservation" not in doubted({"popularity"}, flip=flip)  # chance is doubt enough
+
+
+def test_the_rival_that_would_turn_it_first_is_named() -> None:
+    evaluation = made_up({"popularity": {"a": 0.5, "b": 0.4, "c": 0.3}}, flip=2.0)
+    next(each for each in evaluation["comparisons"] if each["second"] == "c")["flip"] = 1.2
+    found = verdict(evaluation)
+    assert found["choices"][0]["runner_up"] == "b"
+    assert (found["choices"][0]["turned_by"], found["choices"][0]["flip"]) == ("c", 1.2)
+    assert found["sentences"][-1].startswith("a stays before c unless")
+    assert "c may be better if the odds of exposure are off by 1.2×" in found["headline"]
 
 
 @pytest.mark.parametrize(
@@ -205,7 +288,7 @@ def test_too_few_users_for_an_interval() -> None:
 def test_a_third_that_may_be_as_good_is_named_though_the_second_is_beaten() -> None:
     evaluation = made_up({"popularity": {"a": 0.5, "b": 0.4, "c": 0.3}}, width=0.05)
     doubtful = next(each for each in evaluation["comparisons"] if each["second"] == "c")
-    doubtful |= {"low": -0.1, "high": 0.5}
+    doubtful |= {"low": -0.1, "high": 0.5, "p": 0.2}
     assert "c may be as good" in verdict(evaluation)["headline"]
 
 

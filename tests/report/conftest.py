@@ -198,7 +198,7 @@ def _comparisons(
                     "high": value + 0.003,
                     "level": 0.95,
                     "n": 4000,
-                    "p": 0.0214,
+                    "p": 0.0214 if abs(value) > 0.003 else 0.1523,
                     "flip": None if estimator == "standard" else flip,
                     "statement": None
                     if estimator == "standard"
@@ -368,6 +368,8 @@ def _verdict(names: tuple[str, ...], best: str) -> Record:
         "k": 10,
         "smaller_is_better": False,
         "estimator": "robust-shared",
+        "decided": True,
+        "leader": best,
         "recommended": best,
         "headline": f"Ship {best}: it is ahead in Hit@10 under the robust estimate, beyond chance.",
         "sentences": [

@@ -113,6 +113,34 @@ def test_every_number_of_the_evaluation_is_there_as_text(record: Record) -> None
         assert number(epoch["beta"][2]) in cells
 
 
+def test_beyond_chance_is_said_where_p_says_it(record: Record) -> None:
+    """The interval says the same, so that no row contradicts itself."""
+    rows = record["evaluation"]["comparisons"]
+    cells = Page(render(record)).cells
+    for each in rows:
+        place = cells.index(interval(each["low"], each["high"], "+"))
+        decided = each["p"] <= 1 - each["level"]
+        assert cells[place + 1 : place + 3] == [number(each["p"]), "yes" if decided else "no"]
+        assert decided == (each["low"] * each["high"] > 0)
+    assert {each["p"] for each in rows} == {0.0214, 0.1523}
+
+
+def test_an_undecided_verdict_recommends_nobody_and_shows_who_leads(record: Record) -> None:
+    decided = Page(render(record)).text
+    assert decided.count("would ship") == 3
+    assert decided.count("puts first") == 2  # popularity, and in words below the chart
+    record["verdict"] |= {"decided": False, "recommended": None, "headline": "Undecided: so it is."}
+    for each in record["verdict"]["choices"]:
+        each["decided"] = False
+    text = Page(render(record)).text
+    assert "Undecided: so it is." in text
+    assert "would ship" not in text
+    assert "beyond chance" not in text.split("Candidates by estimators")[0]
+    pairs = [cell for cell in Page(render(record)).cells if " − " in cell]
+    assert pairs[0] == "first − second"
+    assert all(record["verdict"]["leader"] in pair for pair in pairs[1:4])
+
+
 def test_what_is_said_at_the_top(record: Record) -> None:
     text = Page(render(record)).text
     for each in (record["verdict"]["headline"], *record["verdict"]["sentences"]):

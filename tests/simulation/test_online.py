@@ -153,6 +153,26 @@ def test_hit_and_ndcg_estimate_the_true_values_with_position_bias_and_drift() ->
         assert result.measures[name]["ctr", 10].value < truth["ctr", 10] / 1.5  # with the bias
 
 
+def test_ties_are_broken_at_random_and_agree_with_the_true_value() -> None:
+    """Two levels of scores; relevance falls with the item's number, so its order would earn more.
+
+    |z| < Z for each of two metrics.
+    """
+    world = given_world(np.tile(np.linspace(2, -4, 30), (2000, 1)), seed=5)
+    seen = world.log([0.2])
+    scores = Table(np.tile((np.arange(30) % 2).astype(float), (2000, 1)))
+    config = OnlineTest(n_days=10, k=(10,))
+    found = online_test(world, {"a": scores}, seen, config).measures["a"]
+    truth = true_values(world, scores, seen)
+    lists = top_k(scores, np.arange(2000), seen, 10)[0]
+    by_number = world.relevance(np.arange(2000), np.maximum(lists, 0)).sum()
+    by_number /= demand(world, np.arange(2000), seen).sum()
+    for key in (("hit", 10), ("ndcg", 10)):
+        error = (found[key].variance / found[key].n) ** 0.5
+        assert abs(found[key].value - truth[key]) < Z * error
+    assert by_number - truth["hit", 10] > 3 * Z * error
+
+
 def test_certain_clicks_are_counted_exactly() -> None:
     rng = np.random.default_rng(8)
     liked, is_seen = rng.random((30, 8)) < 0.5, rng.random((30, 8)) < 0.3

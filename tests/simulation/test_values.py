@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import counterplay as cp
+from counterplay.evaluation import ranks
 from counterplay.simulation import values
 from counterplay.simulation.factors import Factors
 from counterplay.simulation.policies import Scored
@@ -124,16 +125,16 @@ def test_a_random_ranking_is_worth_the_mean_over_all_orders(seed: int, n_items: 
 
 
 class Ordered:
-    """Ranks all items of everybody in one order."""
+    """Ranks the items of everybody alike."""
 
-    def __init__(self, order: tuple[int, ...]) -> None:
-        self.place = -np.argsort(order).astype(float)
+    def __init__(self, scores: NDArray[np.number] | tuple[int, ...]) -> None:
+        self.scores = np.array(scores, dtype=float)
 
     def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.floating]:
         return np.take_along_axis(self.of_all(users), items, axis=1)
 
     def of_all(self, users: NDArray[np.integer]) -> NDArray[np.floating]:
-        return np.tile(self.place, (len(users), 1))
+        return np.tile(self.scores, (len(users), 1))
 
 
 @given(st.integers(0, 999))
@@ -163,11 +164,26 @@ def test_a_known_demand_need_not_be_found_again() -> None:
     assert halved["hit", 10] == pytest.approx(fresh["hit", 10] / 2)
 
 
-def test_equal_scores_stand_in_the_order_of_the_items() -> None:
-    place, seen = world(0, 3, 5), seen_by(0, 3, 5, share=0.0)
-    level = Factors(np.zeros((3, 1)), np.zeros((5, 1)), np.zeros(3), np.zeros(5))
-    found = true_values(place, level, seen, metrics=("hit",), k=(2,))
-    assert found["ctr", 2] == pytest.approx(place.relevance(np.arange(3))[:, :2].mean())
+@given(st.integers(0, 99), st.integers(1, 5), st.integers(1, 3))
+def test_ties_are_worth_the_mean_over_all_orders(seed: int, n_items: int, n_scores: int) -> None:
+    place, seen = world(seed, 3, n_items, noise=0.5), seen_by(seed, 3, n_items)
+    metrics, k = tuple(FORMULAS), (1, 2, 10)
+    level = np.random.default_rng(seed).integers(n_scores, size=n_items)
+    found = true_values(place, Ordered(level), seen, metrics=metrics, k=k)
+    orders = [
+        np.lexsort((np.array(order), level)).argsort() for order in permutations(range(n_items))
+    ]  # each order of the ties as often as any other
+    all_values = [true_values(place, Ordered(one), seen, metrics=metrics, k=k) for one in orders]
+    for name, value in found.items():
+        assert value == pytest.approx(np.mean([each[name] for each in all_values]), rel=1e-9)
+
+
+def test_a_constant_score_is_worth_as_much_as_chance() -> None:
+    place, seen = world(0, 30, 25), seen_by(0, 30, 25)
+    metrics, k = tuple(FORMULAS), (1, 5, 30)
+    constant = true_values(place, Ordered(np.zeros(25)), seen, metrics=metrics, k=k)
+    for name, value in values_at_random(place, seen, metrics=metrics, k=k).items():
+        assert constant[name] == pytest.approx(value, rel=1e-12)
 
 
 def test_weighted_clicks_estimate_the_same_value() -> None:
@@ -207,7 +223,9 @@ def test_values_do_not_depend_on_how_many_users_are_worked_on_at_a_time(
     place, seen, scores = world(0, 30, 7, noise=1.0), seen_by(0, 30, 7), factors(1, 30, 7)
     users = np.random.default_rng(2).permutation(30)[:23]
     expected = true_values(place, scores, seen, k=(1, 5), users=users)
-    monkeypatch.setattr(values, "_AT_ONCE", at_once)
+    for module in (values, ranks):
+        monkeypatch.setattr(module, "_AT_ONCE", at_once)
+    monkeypatch.setattr(ranks, "_ROWS", (1, 1 << 10))
     found = true_values(place, scores, seen, k=(1, 5), users=users)
     assert found == pytest.approx(expected, rel=1e-13)
 
@@ -221,10 +239,13 @@ def test_a_few_relevances_are_asked_for_at_a_time(monkeypatch: pytest.MonkeyPatc
             Counting.most = max(Counting.most, found.size)
             return found
 
-    monkeypatch.setattr(values, "_AT_ONCE", 50)
+    for module in (values, ranks):
+        monkeypatch.setattr(module, "_AT_ONCE", 50)
+    monkeypatch.setattr(ranks, "_ROWS", (1, 1 << 10))
     good = world(0, 200, 9)
     place = Counting(good.taste, good.policy)
     true_values(place, factors(1, 200, 9), seen_by(0, 200, 9), k=(5,))
+    true_values(place, Ordered(np.zeros(9)), seen_by(0, 200, 9), k=(5,))
     assert 0 < Counting.most <= 50
 
 

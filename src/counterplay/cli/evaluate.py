@@ -193,7 +193,8 @@ def _show_comparisons(found: list[dict[str, Any]]) -> None:
     from counterplay.evaluation.comparison import beyond_chance
 
     console.print_table(
-        "differences on the same rows; p by sign flips over users, Holm's correction",
+        "differences on the same rows; intervals and p by resampling users, for all pairs of an "
+        "estimator and metric at once",
         {
             "first − second": [f"{each['first']} − {each['second']}" for each in found],
             "estimator": [each["estimator"] for each in found],
@@ -205,7 +206,7 @@ def _show_comparisons(found: list[dict[str, Any]]) -> None:
         },
     )
     for each in found:
-        if each["statement"] and beyond_chance(each["low"], each["high"]):
+        if each["statement"] and beyond_chance(each["p"], each["level"]):
             console.out.print(
                 f"{_metric(each)}, {each['estimator']}: {each['statement']}", markup=False
             )

@@ -1,8 +1,25 @@
-"""Compare models on the same rows: paired differences, intervals and tests over users."""
+"""Compare models on the same rows: paired differences, and which of them are beyond chance.
+
+All differences that are looked at together are judged together, by one studentised bootstrap over
+users. A user has the sums T of weighted differences and B of weights; a difference is d = ΣT / ΣB,
+and its standard error s = √Σ(T − d·B)² / ΣB. With d* and s* those of a resample,
+
+    t*  = the largest of |d* − d| / s* over all differences       one number a resample
+    c   = the quantile of t* at the level
+    d ± c · s                                                     the interval of a difference
+    p   = (1 + #{t* ≥ |d| / s}) / (1 + n_resamples)
+
+So all intervals hold at once with the level's probability, p is adjusted for the number of
+differences, and p ≤ 1 − level exactly where an interval leaves out 0. A resample in which nothing
+varies, because one user alone is in it or none of those who differ, has t* = ∞: where such
+resamples are more than 1 − level, there is no interval and nothing is beyond chance. So it is with
+five users or fewer, at 95%.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+import math
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +28,11 @@ import numpy as np
 from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.estimators import finite
 from counterplay.evaluation.intervals import (
-    bootstrap,
+    check_resamples,
     check_weights,
     cluster_sums,
-    interval,
+    poisson_counts,
     random_sums,
-    random_words,
 )
 from counterplay.showing import Convertible, Shown, between
 
@@ -25,25 +41,28 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    Floats = NDArray[np.float64]
 
-_ROUNDING = 1e-12  # of Σ |d_u|: sums closer than that are a tie
+
+_ROUNDING = 1e-12  # spreads below that share of what they are made of are none
 
 
-def beyond_chance(low: float | None, high: float | None) -> bool:
-    """Tell whether the interval of a difference is known and leaves out 0.
+def beyond_chance(p_value: float, level: float) -> bool:
+    """Tell whether a difference is beyond chance: its interval at `level` leaves out 0.
 
     Example:
-        >>> beyond_chance(0.1, 0.3), beyond_chance(-0.1, 0.3), beyond_chance(None, None)
-        (True, False, False)
+        >>> beyond_chance(0.05, 0.95), beyond_chance(0.051, 0.95)
+        (True, False)
     """
-    return low is not None and high is not None and low * high > 0
+    return p_value <= 1 - level
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Difference(Shown, Convertible):
     """A difference of two models: `value` in `[low, high]` at `level`, over `n` rows.
 
-    `p_value` is that of the sign-flip test over the `n_clusters` users; `compare` adjusts it.
+    The interval and `p_value` are over the `n_clusters` users, and for all differences that were
+    compared together; `p_value <= 1 - level` where the interval leaves out 0, and only there.
     """
 
     value: float
@@ -80,39 +99,29 @@ def paired_difference(
     rng: np.random.Generator,
     *,
     n_resamples: int = 1000,
-    n_flips: int = 9999,
     level: float = 0.95,
     normalise: bool = True,
 ) -> Difference:
-    """Return Σ w · (first − second) / Σ w, its interval over users and its sign-flip p-value.
+    """Return Σ w · (first − second) / Σ w with its interval and p-value over users.
 
     Args:
         first: Values of one model's rows, `[n]`.
         second: Values of the other's on the same rows, `[n]`.
         weights: Weight of each row, `[n]`.
         clusters: User of each row, `[n]`.
-        rng: Where resamples and flips come from.
-        n_resamples: Resamples of the interval.
-        n_flips: Random flips of the test; where all flips are no more than that, it is exact.
+        rng: Where resamples come from.
+        n_resamples: Number of resamples.
         level: Level of the interval.
         normalise: Divide by Σ w; otherwise by n.
 
     Example:
-        >>> values, users = np.array([1.0, 2.0, 3.0]), np.array([0, 1, 2])
+        >>> values, users = np.arange(9.0), np.arange(9)
         >>> found = paired_difference(values + 1, values, values, users, np.random.default_rng(0))
-        >>> found.value, found.low, found.high, found.p_value
-        (1.0, 1.0, 1.0, 0.25)
+        >>> found.value, found.low, found.high, found.p_value < 0.05
+        (1.0, 1.0, 1.0, True)
     """
     found = _differences(
-        _table([first, second]),
-        [(0, 1)],
-        weights,
-        clusters,
-        rng,
-        n_resamples,
-        n_flips,
-        level,
-        normalise,
+        _table([first, second]), [(0, 1)], weights, clusters, rng, n_resamples, level, normalise
     )
     return found[0]
 
@@ -125,23 +134,22 @@ def compare(
     *,
     reference: str | None = None,
     n_resamples: int = 1000,
-    n_flips: int = 9999,
     level: float = 0.95,
     normalise: bool = True,
 ) -> list[tuple[str, str, Difference]]:
     """Return (one model, another, one minus the other) for each comparison, all in one pass.
 
-    The p-values are Holm's, over the comparisons made; each interval is at `level` on its own.
+    Intervals and p-values are for all of them at once: under the null the probability that any
+    interval leaves out 0 is 1 − level.
 
     Args:
         values: Each model's values on the same rows, `[n]`.
         weights: Weight of each row, `[n]`.
         clusters: User of each row, `[n]`.
-        rng: Where resamples and flips come from.
+        rng: Where resamples come from.
         reference: The model that all others are compared with, chosen before seeing the values;
             None compares all pairs.
         n_resamples: As for `paired_difference`.
-        n_flips: As for `paired_difference`.
         level: As for `paired_difference`.
         normalise: As for `paired_difference`.
 
@@ -163,84 +171,26 @@ def compare(
         base = names.index(reference)
         pairs = [(other, base) for other in range(len(names)) if other != base]
     found = _differences(
-        _table(list(values.values())),
-        pairs,
-        weights,
-        clusters,
-        rng,
-        n_resamples,
-        n_flips,
-        level,
-        normalise,
+        _table(list(values.values())), pairs, weights, clusters, rng, n_resamples, level, normalise
     )
-    adjusted = holm(np.array([difference.p_value for difference in found])).tolist()
     return [
-        (names[one], names[other], replace(difference, p_value=p_value))
-        for (one, other), difference, p_value in zip(pairs, found, adjusted, strict=True)
+        (names[one], names[other], difference)
+        for (one, other), difference in zip(pairs, found, strict=True)
     ]
 
 
-def holm(p_values: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Adjust p-values `[m]` for their number: max over j ≤ i of min(1, (m − j + 1) · p₍ⱼ₎).
-
-    Reject where the adjusted value is at most α: any false rejection has probability ≤ α.
-
-    Example:
-        >>> holm(np.array([0.25, 0.0625, 0.125]))
-        array([0.25  , 0.1875, 0.25  ])
-    """
-    if not ((p_values >= 0) & (p_values <= 1)).all():
-        raise DataError(
-            f"p-values must lie between 0 and 1; found {p_values.min()} to {p_values.max()}; "
-            "give the values of the tests themselves"
-        )
-    order = np.argsort(p_values, kind="stable")
-    stepped = np.arange(len(order), 0, -1) * p_values[order]
-    adjusted = np.empty(len(order))
-    adjusted[order] = np.minimum(1, np.maximum.accumulate(stepped))
-    return adjusted
-
-
-def sign_flip_test(
-    differences: NDArray[np.float64], rng: np.random.Generator, *, n_flips: int = 9999
-) -> NDArray[np.float64]:
-    """Return p = (1 + #{|Σ s_u d_u| ≥ |Σ d_u|}) / (1 + n_flips) of each column, s_u = ±1.
-
-    Under the null a user's difference is as likely to have either sign. Where there are no more
-    than `n_flips` flips in all, each is tried and p is the exact share of them.
-
-    Args:
-        differences: Each user's summed difference, one column per comparison, `[n_users, m]`.
-        rng: Where the signs come from; all columns share them.
-        n_flips: Number of random flips.
-
-    Example:
-        >>> sign_flip_test(np.array([[1.0, 1.0], [2.0, -1.0]]), np.random.default_rng(0))
-        array([0.5, 1. ])
-    """
-    moved = differences[differences.any(axis=1)]  # a difference of 0 has no sign to flip
-    threshold = np.abs(moved.sum(axis=0)) - _ROUNDING * np.abs(moved).sum(axis=0)
-    if 1 << len(moved) <= n_flips:
-        bits = np.arange(1 << len(moved))[:, None] >> np.arange(len(moved))
-        exact: NDArray[np.float64] = (np.abs((1.0 - 2 * (bits & 1)) @ moved) >= threshold).mean(0)
-        return exact
-    extreme = np.abs(random_sums(_signs, moved, n_flips, rng)) >= threshold
-    p_values: NDArray[np.float64] = (1 + extreme.sum(axis=0)) / (1 + n_flips)
-    return p_values
-
-
 def _differences(
-    values: NDArray[np.float64],
+    values: Floats,
     pairs: list[tuple[int, int]],
     weights: NDArray[np.floating],
     clusters: NDArray[np.integer],
     rng: np.random.Generator,
     n_resamples: int,
-    n_flips: int,
     level: float,
     normalise: bool,
 ) -> list[Difference]:
-    """Compare pairs of columns of values `[n, m]`, on the same resamples and flips."""
+    """Compare pairs of columns of values `[n, m]`, all of them at once."""
+    check_resamples(n_resamples, level)
     check_weights(weights)
     if weights.shape != values.shape[:1]:
         raise DataError(
@@ -250,14 +200,80 @@ def _differences(
     one, other = np.array(pairs).T
     gaps = (values[:, one] - values[:, other]) * weights[:, None]
     scale = weights.astype(np.float64) if normalise else np.ones(len(weights))
-    low, high = interval(bootstrap(gaps, scale, clusters, rng, n_resamples=n_resamples), level)
-    by_user = cluster_sums(gaps, clusters)
-    p_values = sign_flip_test(by_user, rng, n_flips=n_flips)
-    found = np.stack([by_user.sum(axis=0) / scale.sum(), low, high, p_values], axis=1).tolist()
+    tops, bottoms = cluster_sums(gaps, clusters), cluster_sums(scale, clusters)
+    value, low, high, p_value = _simultaneous(tops, bottoms, rng, n_resamples, level)
     return [
-        Difference(value, least, most, level, len(values), len(by_user), p_value)
-        for value, least, most, p_value in found
+        Difference(middle, least, most, level, len(values), len(bottoms), p)
+        for middle, least, most, p in np.stack([value, low, high, p_value], axis=1).tolist()
     ]
+
+
+def _simultaneous(
+    tops: Floats, bottoms: Floats, rng: np.random.Generator, n_resamples: int, level: float
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return ΣT / ΣB, the ends of its interval and its p-value of each column, `[m]` each.
+
+    Args:
+        tops: T of each user, a column a difference, `[n_users, m]`.
+        bottoms: B of each user, `[n_users, 1]`.
+        rng: Where resamples come from.
+        n_resamples: Number of resamples.
+        level: Of all intervals at once.
+    """
+    value = tops.sum(axis=0) / bottoms.sum()
+    rest = tops - value * bottoms
+    still = (rest**2).sum(axis=0) <= _ROUNDING**2 * (tops**2).sum(axis=0)
+    rest[:, still] = 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.sqrt((rest**2).sum(axis=0)) / bottoms.sum()
+        lead = np.where(value == 0, 0.0, np.abs(value) / error)  # ∞ where nothing varies
+    largest = _largest_deviations(rest, bottoms, rng, n_resamples)[:, None]  # [n_resamples, 1]
+    p_value = (1 + (largest >= lead).sum(axis=0)) / (1 + n_resamples)
+    # t* that are as large as c or larger have a share of 1 − level at most, with one to spare.
+    spare = math.floor((1 - level) * (1 + n_resamples)) - 1
+    critical = float(np.sort(largest[:, 0])[-1 - spare])
+    if not (_enough(int(np.count_nonzero(bottoms)), level) and math.isfinite(critical)):
+        end = np.where(tops.any(axis=0), np.nan, 0.0)  # equal row by row is equal
+        return value, end, end, np.ones_like(value)
+    # The p-value decides, so that rounding cannot tear it and the interval apart.
+    decided, size = p_value <= 1 - level, np.abs(value)
+    reach = np.where(
+        decided,
+        np.minimum(critical * error, np.nextafter(size, 0)),
+        np.maximum(critical * error, size),
+    )
+    return value, value - reach, value + reach, p_value
+
+
+def _largest_deviations(
+    rest: Floats, bottoms: Floats, rng: np.random.Generator, n_resamples: int
+) -> Floats:
+    """Return t* of each resample, `[n_resamples]`, from T − d·B `[n_users, m]` and B.
+
+    |d* − d| / s* = |Σ e| / √Σ(e − (Σe / ΣB) · B)², over the resample's users with e = T − d·B.
+    """
+    m = rest.shape[1]
+    columns = np.concatenate([rest, rest**2, rest * bottoms, bottoms, bottoms**2], axis=1)
+    sums = random_sums(poisson_counts, columns, n_resamples, rng)
+    shift, squares, products = sums[:, :m], sums[:, m : 2 * m], sums[:, 2 * m : 3 * m]
+    below, below_squares = sums[:, 3 * m : 3 * m + 1], sums[:, 3 * m + 1 :]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = shift / below
+        spread = squares - 2 * mean * products + mean**2 * below_squares
+        spread[~(spread > _ROUNDING * squares)] = 0.0
+        found = np.abs(shift) / np.sqrt(spread)
+    found[np.isnan(found)] = np.inf  # nobody, or nothing that varies
+    found[:, ~rest.any(axis=0)] = 0.0  # differences that vary nowhere
+    largest: Floats = found.max(axis=1)
+    return largest
+
+
+def _enough(n_users: int, level: float) -> bool:
+    """Tell whether resamples of one user alone, or of nobody, are 1 − level of all at most.
+
+    A user is absent with probability 1 / e, so they are e⁻ⁿ · (1 + n · (e − 1)) of all.
+    """
+    return math.exp(-n_users) * (1 + n_users * (math.e - 1)) <= 1 - level
 
 
 def _table(columns: list[NDArray[np.floating]]) -> NDArray[np.float64]:
@@ -268,9 +284,3 @@ def _table(columns: list[NDArray[np.floating]]) -> NDArray[np.float64]:
             f"{', '.join(map(str, sorted(shapes)))}; evaluate all of them on one log"
         )
     return np.stack(columns, axis=1).astype(np.float64)
-
-
-def _signs(rows: int, width: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return random ±1, `[rows, width]`."""
-    bits = np.unpackbits(random_words(rows, width, rng).view(np.uint8), axis=1, count=width)
-    return (1 - 2 * bits.view(np.int8)).astype(np.float64)

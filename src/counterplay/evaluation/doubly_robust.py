@@ -8,8 +8,8 @@ rank, a user's relevant items add up to
 where i runs over the items that the user has not seen, and y says whether an exposed item was
 taken. It is right if either the relevance model or the propensities are. It needs the rows that
 were exposed and *not* taken: a log of clicks alone cannot correct a relevance model, because what
-contradicts it is missing. Only the first k items of a ranking have a value, so the sum on the left
-needs k of them.
+contradicts it is missing. Only the first k places of a ranking have a value, so the sum on the left
+needs k of them; where scores tie, both sides have the mean over all orders of the ties.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy as np
 
 from counterplay.errors import DataError
 from counterplay.evaluation.metrics import ranking_metrics
-from counterplay.evaluation.ranks import MEMORY, hide, with_all_scores
-from counterplay.evaluation.recommendations import top_k
+from counterplay.evaluation.ranks import MEMORY, Ranks, hide, with_all_scores
+from counterplay.evaluation.recommendations import relevance_by_place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ def doubly_robust(
     exposed: Interactions,
     outcomes: NDArray[np.bool_],
     seen: Interactions,
-    ranks: NDArray[np.float64],
+    ranks: Ranks | NDArray[np.float64],
     weights: NDArray[np.float64],
     *,
     users: NDArray[np.integer] | None = None,
@@ -74,8 +74,7 @@ def doubly_robust(
     believed = _probabilities(relevance.of(exposed.user, exposed.item[:, None])[:, 0])
     surprise = weights * (outcomes - believed)
     at_rank = ranking_metrics(ranks, np.arange(len(ranks)), names=names, k=k)
-    items, _ = top_k(scores, users, seen, max(k), memory=memory)
-    at_top = _probabilities(relevance.of(users, np.maximum(items, 0))) * (items >= 0)
+    at_top = relevance_by_place(scores, relevance, users, seen, max(k), memory=memory)
     places = np.arange(max(k))
     at_place = ranking_metrics(places + 1.0, places, names=names, k=k)
 

@@ -11,6 +11,8 @@ of the others, so no resample needs all clusters in memory at once.
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +33,7 @@ _BYTES_A_DRAW = 20  # 2 of random bits, 8 as an index into the table, 8 as a fac
 _MEMORY = 2 * 2**20  # stays in the processor's cache; more is slower
 _SPREAD = 4  # ids up to that many times the rows are counted as they are, larger ones renumbered
 
+BEYOND = 5  # resamples that must be expected beyond each end of an interval
 FEW_ROWS = 100  # an effective sample below this, by the weights' fault, is a handful
 SMALL_SHARE = 0.01  # so is an effective sample below this share of the rows
 
@@ -70,7 +73,7 @@ def bootstrap(
     top = cluster_sums(numerators, clusters)
     bottom = cluster_sums(denominators, clusters)
     sums = np.concatenate([top, bottom], axis=1)
-    totals = random_sums(_poisson_counts, sums, n_resamples, rng, memory=memory)
+    totals = random_sums(poisson_counts, sums, n_resamples, rng, memory=memory)
     above, below = totals[:, : top.shape[1]], totals[:, top.shape[1] :]
     usable = (below != 0) & (np.count_nonzero(bottom, axis=0) > 1)
     ratios = np.full(np.broadcast_shapes(above.shape, below.shape), np.nan)
@@ -83,22 +86,48 @@ def interval(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the percentile interval of resamples, `[r]` or `[r, m]`, as two arrays `[]` or `[m]`.
 
-    NaN resamples are left out; a column of nothing else has the bounds NaN.
+    NaN resamples are left out; a column of nothing else has the bounds NaN. A level that needs
+    more resamples than there are is refused.
 
     Example:
         >>> interval(np.arange(101.0), level=0.9)
         (array(5.), array(95.))
     """
-    if not 0 < level < 1:
-        raise ConfigError(
-            f"the level of an interval must lie between 0 and 1; found {level}; give 0.95 for 95%"
-        )
+    check_resamples(len(resamples), level)
     columns = resamples.reshape(len(resamples), -1)
     known = ~np.isnan(columns).all(axis=0)
     bounds = np.full((2, columns.shape[1]), np.nan)
     bounds[:, known] = np.nanquantile(columns[:, known], [(1 - level) / 2, (1 + level) / 2], axis=0)
     low, high = bounds.reshape(2, *resamples.shape[1:])
     return np.asarray(low), np.asarray(high)
+
+
+def resamples_needed(level: float) -> int:
+    """Return the fewest resamples that tell an interval at `level`: `BEYOND` beyond each end.
+
+    The end of an interval is a quantile of the resamples. With fewer of them it would be read off
+    the one or two most extreme, and below 1 it would be no quantile at all.
+
+    Example:
+        >>> resamples_needed(0.95), resamples_needed(0.99)
+        (200, 1000)
+    """
+    if not 0 < level < 1:
+        raise ConfigError(
+            f"the level of an interval must lie between 0 and 1; found {level}; give 0.95 for 95%"
+        )
+    return math.ceil(2 * BEYOND / (1 - Decimal(str(level))))  # as floats, 1 - 0.9 is below 0.1
+
+
+def check_resamples(n_resamples: int, level: float) -> None:
+    """Refuse a level that so many resamples cannot tell."""
+    needed = resamples_needed(level)
+    if n_resamples < needed:
+        raise ConfigError(
+            f"an interval at the level {level:.12g} needs n_resamples of {needed:,} or more, so "
+            f"that {BEYOND} lie beyond each end; found {n_resamples:,}; raise n_resamples, or "
+            "lower the level"
+        )
 
 
 def effective_sample_size(weights: NDArray[np.floating]) -> float:
@@ -233,7 +262,8 @@ def check_weights(weights: NDArray[np.floating]) -> None:
         )
 
 
-def _poisson_counts(rows: int, width: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def poisson_counts(rows: int, width: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return how often each cluster is in each resample, `[rows, width]`."""
     draws = random_words(rows, 16 * width, rng).view(np.uint16)
     counts: NDArray[np.float64] = _COUNT_OF.take(draws[:, :width], mode="clip")
     return counts

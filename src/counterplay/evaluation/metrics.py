@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from counterplay.errors import ConfigError, DataError
+from counterplay.evaluation.ranks import Ranks
+from counterplay.evaluation.ties import TiedBlocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,7 +20,7 @@ SMALLER_IS_BETTER = ("mse", "mae", "rmse")
 
 
 def ranking_metrics(
-    ranks: NDArray[np.floating],
+    ranks: Ranks | NDArray[np.floating],
     group: NDArray[np.integer],
     *,
     names: Sequence[str] = ("hit", "ndcg"),
@@ -34,88 +36,53 @@ def ranking_metrics(
     - dcg: Σ 1 / log2(1 + r); ndcg: dcg / the dcg of ranks 1, 2, …, min(n, k)
     - map: Σ p(r) / min(n, k), where p(r) is the number of targets at or before r, over r
 
-    A group's ranks are places in one list. Without ties no two are equal, and all but dcg are at
-    most 1. Expected ranks of ties can crowd: of 3, 3, 3, 3, 3 five are within 3. They count as
-    given, but as k places hold at most k targets, precision, p, ndcg and map are cut to 1.
-    Targets that were each ranked among candidates of their own are lists of their own: give
-    them `group=np.arange(n)` and average what comes back.
+    Where scores tie, it is the mean of the metric over all orders of what ties: a target that ties
+    with everything has hit@10 = 10 / n_candidates. A group's ranks are places in one list, so all
+    but dcg are at most 1. Targets that were each ranked among candidates of their own are lists of
+    their own: give them `group=np.arange(n)` and average what comes back.
 
     Args:
-        ranks: From 1, the expected one where scores tie; infinite if not ranked, `[n]`.
+        ranks: Of `full_ranks` or `sampled_ranks`; or exact ranks, whole numbers from 1, infinite
+            if not ranked, `[n]`.
         group: Whose target it is, in 0 … n_groups − 1 and in any order, `[n]`.
         names: Any of `METRICS`.
         k: Cut-offs.
         n_groups: The length of what comes back; the largest group + 1 if not given.
 
     Example:
-        >>> ranks, users = np.array([1.0, 4.0, 2.5]), np.array([0, 0, 2])
+        >>> ranks, users = np.array([1.0, 4.0, 2.0]), np.array([0, 0, 2])
         >>> ranking_metrics(ranks, users, names=["recall"], k=[3])
         {('recall', 3): array([0.5, nan, 1. ])}
+        >>> constant = Ranks(above=np.array([0]), tied=np.array([19]))
+        >>> ranking_metrics(constant, np.array([0]), names=["hit"], k=[10])
+        {('hit', 10): array([0.5])}
     """
     _check_options(names, k)
-    places, group = np.asarray(ranks, dtype=np.float64), np.asarray(group)
-    n_groups = _checked_groups(places, group, n_groups)
+    above, tied = _checked_ranks(ranks)
+    group = np.asarray(group)
+    n_groups = _checked_groups(above, group, n_groups)
     n_targets = np.bincount(group.astype(np.int64), minlength=n_groups)
-    within = places <= max(k, default=0)
-    targets = _Targets(places[within], group[within].astype(np.int64), n_targets)
-    found = {(name, cutoff): _FORMULAS[name](targets, cutoff) for cutoff in k for name in names}
+    within = above < max(k, default=0)
+    blocks = TiedBlocks(
+        above[within].astype(np.int64),
+        tied[within].astype(np.int64),
+        group[within].astype(np.int64),
+        n_targets,
+    )
+    found = {(name, cutoff): _FORMULAS[name](blocks, cutoff) for cutoff in k for name in names}
     for values in found.values():
         values[n_targets == 0] = np.nan
     return found
 
 
-class _Targets:
-    """The targets within the largest cut-off, by group and rank."""
-
-    def __init__(
-        self, ranks: NDArray[np.float64], group: NDArray[np.int64], n_targets: NDArray[np.int64]
-    ) -> None:
-        if not (group[1:] > group[:-1]).all():  # sums do not depend on the order of rows
-            order = np.lexsort((ranks, group))
-            ranks, group = ranks[order], group[order]
-        self.ranks, self.group = ranks, group
-        self.gain = 1 / np.log2(1 + ranks)
-        self.n = n_targets  # within the cut-off or not, [n_groups]
-
-    def total(self, values: NDArray[np.float64] | float, k: int) -> NDArray[np.float64]:
-        """Return the sum of each group's values within k, `[n_groups]`."""
-        counted = np.where(self.ranks <= k, values, 0.0)
-        return np.bincount(self.group, counted, len(self.n)).astype(np.float64, copy=False)
-
-    def possible(self, k: int) -> NDArray[np.int64]:
-        """Return the hits that a list of k may have, `[n_groups]`; 1 where there are no targets."""
-        return np.clip(self.n, 1, k)
-
-    def ideal(self, k: int) -> NDArray[np.float64]:
-        """Return the dcg of a list of k that begins with all of the targets, `[n_groups]`."""
-        possible = self.possible(k)
-        dcg = np.cumsum(1 / np.log2(1 + np.arange(1.0, possible.max(initial=1) + 1)))
-        best: NDArray[np.float64] = dcg[possible - 1]
-        return best
-
-    def first(self) -> NDArray[np.bool_]:
-        """Return whether a target is the best of its group."""
-        return np.diff(self.group, prepend=-1) > 0
-
-    def precision(self) -> NDArray[np.float64]:
-        """Return p(r) of every target; those that share a rank are all at or before it."""
-        last = (np.diff(self.group, append=-1) != 0) | (np.diff(self.ranks, append=-1) != 0)
-        ends = np.flatnonzero(last) + 1
-        at_or_before = np.repeat(ends, np.diff(ends, prepend=0))
-        begins = np.searchsorted(self.group, self.group)
-        return np.minimum((at_or_before - begins) / self.ranks, 1)
-
-
-_FORMULAS: dict[str, Callable[[_Targets, int], NDArray[np.float64]]] = {
-    "hit": lambda targets, k: np.minimum(targets.total(1.0, k), 1),
-    "recall": lambda targets, k: targets.total(1.0, k) / np.maximum(targets.n, 1),
-    "precision": lambda targets, k: np.minimum(targets.total(1.0, k) / k, 1),
-    "dcg": lambda targets, k: targets.total(targets.gain, k),
-    "ndcg": lambda targets, k: np.minimum(targets.total(targets.gain, k) / targets.ideal(k), 1),
-    "mrr": lambda targets, k: targets.total(targets.first() / targets.ranks, k),
-    "map": lambda targets, k: np.minimum(
-        targets.total(targets.precision(), k) / targets.possible(k), 1
-    ),
+_FORMULAS: dict[str, Callable[[TiedBlocks, int], NDArray[np.float64]]] = {
+    "hit": lambda blocks, k: blocks.hit(k),
+    "recall": lambda blocks, k: blocks.count(k) / np.maximum(blocks.n, 1),
+    "precision": lambda blocks, k: blocks.count(k) / k,
+    "dcg": lambda blocks, k: blocks.dcg(k),
+    "ndcg": lambda blocks, k: np.minimum(blocks.dcg(k) / blocks.ideal(k), 1),
+    "mrr": lambda blocks, k: blocks.first(k),
+    "map": lambda blocks, k: np.minimum(blocks.precisions(k) / blocks.possible(k), 1),
 }
 METRICS: tuple[str, ...] = tuple(_FORMULAS)
 
@@ -136,21 +103,39 @@ def _check_options(names: Sequence[str], k: Sequence[int]) -> None:
             )
 
 
+def _checked_ranks(
+    ranks: Ranks | NDArray[np.floating],
+) -> tuple[NDArray[np.number], NDArray[np.number]]:
+    """Return how many candidates are above each target and beside it; refuse what cannot be."""
+    if isinstance(ranks, Ranks):
+        above, tied = np.asarray(ranks.above), np.asarray(ranks.tied)
+        wrong = ~((above >= 0) & (tied >= 0)) if above.shape == tied.shape else np.ones(1, np.bool_)
+        if wrong.any() or above.dtype.kind not in "iu" or tied.dtype.kind not in "iu":
+            raise DataError(
+                "ranks must have two columns of whole numbers of 0 or more, above and tied; found "
+                f"{above.dtype} {above.shape} and {tied.dtype} {tied.shape}; count candidates"
+            )
+        return above, tied
+    places = np.asarray(ranks, dtype=np.float64)
+    wrong = ~((places >= 1) & (np.floor(places) == places))
+    if wrong.any():
+        row = np.unravel_index(int(wrong.argmax()), wrong.shape)
+        raise DataError(
+            f"ranks must be whole numbers from 1; found {places[row]} in row {int(row[0])}; count "
+            "places from 1, give Ranks(above, tied) where scores tie, and look for scores that are "
+            "not numbers"
+        )
+    return places - 1, np.zeros(places.shape, dtype=np.int64)
+
+
 def _checked_groups(
-    ranks: NDArray[np.float64], group: NDArray[np.integer], n_groups: int | None
+    ranks: NDArray[np.number], group: NDArray[np.integer], n_groups: int | None
 ) -> int:
-    """Refuse what cannot be ranks and their groups; return the number of groups."""
+    """Refuse what cannot be groups of the ranks; return their number."""
     if ranks.ndim != 1 or ranks.shape != group.shape:
         raise DataError(
             "ranks and groups must be two columns of one length; found the shapes "
             f"{ranks.shape} and {group.shape}; give one rank and one group for each target"
-        )
-    wrong = ~(ranks >= 1)
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise DataError(
-            f"ranks must be numbers from 1; found {ranks[row]} in row {row}; "
-            "count places from 1, and look for scores that are not numbers"
         )
     if group.dtype.kind not in "iu":
         raise DataError(

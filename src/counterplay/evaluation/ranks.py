@@ -1,14 +1,16 @@
 """Ranks of targets among their candidates, by counting: nothing is sorted.
 
-A rank is 1 for the best. Ties get their expected rank, `1 + greater + equal / 2`. What a user has
-in training is no candidate, unless it is the target itself. Work goes in chunks under a budget of
-memory, several at a time. A model is asked for the same number of users each time, because matrix
-products round differently by shape: so what comes out does not depend on the budget, unless it is
-tiny.
+A rank is 1 for the best. Where scores tie, a target has no one rank: it is known how many
+candidates are above it and how many beside it, and `ranking_metrics` takes the mean of a metric
+over the tied places. What a user has in training is no candidate, unless it is the target itself.
+Work goes in chunks under a budget of memory, several at a time. A model is asked for the same
+number of users each time, because matrix products round differently by shape: so what comes out
+does not depend on the budget, unless it is tiny.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -33,11 +35,38 @@ _BYTES_A_SCORE = 32  # a number, what a model holds to compute it, and what is d
 _BLOCK = 1 << 18  # scores that are counted at a time
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranks:
+    """Where targets stand: each on one of the places above + 1 … above + tied + 1.
+
+    Ties are broken at random, so each of these places is equally likely.
+
+    Attributes:
+        above: Candidates with a better score, `[n]`.
+        tied: Other candidates with the same score, `[n]`.
+
+    Example:
+        >>> Ranks(above=np.array([0, 3]), tied=np.array([0, 2])).expected
+        array([1., 5.])
+    """
+
+    above: NDArray[np.int64]
+    tied: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.above)
+
+    @property
+    def expected(self) -> NDArray[np.float64]:
+        """The mean rank, `1 + above + tied / 2`; the mean of a metric is no function of it."""
+        return 1 + self.above + self.tied / 2
+
+
 def full_ranks(
     scores: Scores, targets: Interactions, seen: Interactions, *, memory: int = MEMORY
-) -> NDArray[np.float64]:
-    """Return the rank of each target among all items that its user has not `seen`, `[n]`."""
-    ranks = np.empty(len(targets), dtype=np.float64)
+) -> Ranks:
+    """Return where each target stands among all items that its user has not `seen`, `[n]`."""
+    above, tied = np.empty((2, len(targets)), dtype=np.int64)
     users, place = np.unique(targets.user, return_inverse=True)
 
     def count(part: slice, found: NDArray[np.floating]) -> None:
@@ -46,11 +75,12 @@ def full_ranks(
         wanted = found[rows, items]
         hide(found, users[part], seen)
         hidden = np.isnan(found[rows, items])  # targets that their users have seen too
-        ranks[begin:end] = _counted(found, rows, wanted) + hidden / 2
+        above[begin:end], beside = _counted(found, rows, wanted)
+        tied[begin:end] = beside - ~hidden  # a target that is not hidden is beside itself
 
     for _ in with_all_scores(count, scores, users, seen.n_items, memory):
         pass
-    return ranks
+    return Ranks(above, tied)
 
 
 def sampled_ranks(
@@ -59,14 +89,15 @@ def sampled_ranks(
     candidates: NDArray[np.integer],
     *,
     memory: int = MEMORY,
-) -> NDArray[np.float64]:
-    """Return the rank of each row's first candidate among all of the row `[n, 1 + n_sampled]`."""
-    ranks = np.empty(len(users), dtype=np.float64)
+) -> Ranks:
+    """Return where each row's first candidate stands among all of the row `[n, 1 + n_sampled]`."""
+    above, tied = np.empty((2, len(users)), dtype=np.int64)
     size, _ = _sizes(len(users), candidates.shape[1], memory)
     for part, rows in _parts(np.arange(len(users)), size):
         found = scores.of(users[rows], candidates[rows])[: part.stop - part.start]
-        ranks[part] = ranks_of_first(checked(found))
-    return ranks
+        ranks = ranks_of_first(checked(found))
+        above[part], tied[part] = ranks.above, ranks.tied
+    return Ranks(above, tied)
 
 
 def with_all_scores(
@@ -135,8 +166,8 @@ def checked(found: NDArray[np.floating]) -> NDArray[np.floating]:
 
 def _counted(
     found: NDArray[np.floating], rows: NDArray[np.int64], wanted: NDArray[np.floating]
-) -> NDArray[np.float64]:
-    """Return `1 + above + (beside − 1) / 2`: a target is beside itself.
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how many scores of a row are above the wanted one, and how many equal it, `[n]` each.
 
     Blocks stay in the processor's cache.
     """
@@ -146,17 +177,17 @@ def _counted(
     a_sum = min(n_words, 255)
     flags = np.zeros((min(size, len(rows)), -(-n_words // a_sum), a_sum * 8), dtype=np.bool_)
     flat = flags.reshape(len(flags), -1)
-    ranks = np.empty(len(rows), dtype=np.float64)
+    above, beside = np.empty((2, len(rows)), dtype=np.int64)
     for begin in range(0, len(rows), size):
         part = rows[begin : begin + size]
         n, one_by_one = len(part), bool((np.diff(part) == 1).all())
         block = found[part[0] : part[-1] + 1] if one_by_one else found[part]
         value, flag = wanted[begin : begin + size, None], flat[:n, :n_items]
         np.greater(block, value, out=flag)
-        above = _sums(flags[:n])
+        above[begin : begin + n] = _sums(flags[:n])
         np.equal(block, value, out=flag)
-        ranks[begin : begin + n] = 0.5 + above + _sums(flags[:n]) / 2
-    return ranks
+        beside[begin : begin + n] = _sums(flags[:n])
+    return above, beside
 
 
 def _sums(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -166,18 +197,15 @@ def _sums(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
     return counts
 
 
-def ranks_of_first(scores: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return the rank of each row's first score among all of the row, 1 is best.
-
-    Ties get their expected rank: `1 + greater + equal / 2`.
+def ranks_of_first(scores: NDArray[np.floating]) -> Ranks:
+    """Return where each row's first score stands among all of the row.
 
     Example:
         >>> ranks_of_first(np.array([[2.0, 3.0, 1.0], [1.0, 1.0, 1.0]]))
-        array([2., 2.])
+        Ranks(above=array([1, 0]), tied=array([0, 2]))
     """
     first, others = scores[:, :1], scores[:, 1:]
-    ranks: NDArray[np.float64] = 1 + (others > first).sum(1) + (others == first).sum(1) / 2
-    return ranks
+    return Ranks((others > first).sum(1), (others == first).sum(1))
 
 
 def sampled_candidates(

@@ -14,6 +14,7 @@ from counterplay.evaluation.diagnostics import (
     popularity_of_lists,
     spread_of_propensities,
 )
+from counterplay.evaluation.intervals import resamples_needed
 from counterplay.evaluation.metrics import mean_popularity
 from counterplay.evaluation.recommendations import top_k
 from counterplay.experiments.propensities import SHARED
@@ -110,7 +111,7 @@ def _by_decile(
             targets.user,
             stage.streams.numpy("diagnostics", "deciles"),  # the same resamples for all candidates
             level=stage.config.level,
-            n_resamples=_N_RESAMPLES,
+            n_resamples=max(_N_RESAMPLES, resamples_needed(stage.config.level)),
         )
     ]
 

@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from scipy.stats import binomtest
@@ -22,6 +23,7 @@ from scipy.stats import binomtest
 from counterplay.data.files import check_free, write_json
 from counterplay.data.store import load_split
 from counterplay.errors import DataError
+from counterplay.evaluation.metrics import ranking_metrics
 from counterplay.evaluation.ranks import ranks_of_first, sampled_candidates
 from counterplay.evaluation.scoring import ModelScores
 from counterplay.experiments.config import RunConfig
@@ -35,7 +37,6 @@ from counterplay.seeding import Streams
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
@@ -146,7 +147,7 @@ def _fit(
     candidate: Scorer,
     exposure: Scorer,
     train: Interactions,
-    judge: Callable[[Scorer], NDArray[np.bool_]] | None,
+    judge: Callable[[Scorer], NDArray[np.float64]] | None,
     callbacks: Iterable[Callback],
     checkpoint: Path,
 ) -> Fit:
@@ -165,8 +166,8 @@ def _fit(
 
 def _judge(
     split: Split, config: RunConfig, streams: Streams
-) -> Callable[[Scorer], NDArray[np.bool_]] | None:
-    """Return what tells which validation targets a model ranks among its first k; never the test.
+) -> Callable[[Scorer], NDArray[np.float64]] | None:
+    """Return what gives each validation target its hit at k under a model; never the test.
 
     Without validation rows, or for ratings, there is none, and the last epoch is kept.
     """
@@ -176,9 +177,11 @@ def _judge(
     rng = streams.numpy("validation")
     items = sampled_candidates(split.train, targets, config.validation.n_negatives, rng)
 
-    def judge(model: Scorer) -> NDArray[np.bool_]:
+    def judge(model: Scorer) -> NDArray[np.float64]:
         scores = ModelScores(model, split.train).of(targets.user, items)
-        return ranks_of_first(scores) <= config.validation.k
+        k = config.validation.k
+        ranks = ranks_of_first(scores)
+        return ranking_metrics(ranks, np.arange(len(ranks)), names=("hit",), k=(k,))["hit", k]
 
     return judge
 
@@ -188,7 +191,7 @@ def _record(
     data: str | Path,
     split: Split,
     fit: Fit,
-    judge: Callable[[Scorer], NDArray[np.bool_]] | None,
+    judge: Callable[[Scorer], NDArray[np.float64]] | None,
 ) -> dict[str, Any]:
     players = {"candidate": fit.candidate, "exposure": fit.exposure}
     return {
@@ -221,11 +224,11 @@ def versions() -> dict[str, str]:
 
 
 def _hits(
-    judge: Callable[[Scorer], NDArray[np.bool_]], candidate: Scorer, config: RunConfig
+    judge: Callable[[Scorer], NDArray[np.float64]], candidate: Scorer, config: RunConfig
 ) -> dict[str, Any]:
     """Return Hit@k on the validation rows with its Wilson interval."""
     hits = judge(candidate)
-    interval = binomtest(int(hits.sum()), len(hits)).proportion_ci(0.95, method="wilson")
+    interval = binomtest(round(hits.sum()), len(hits)).proportion_ci(0.95, method="wilson")
     return {
         "metric": "hit",
         "k": config.validation.k,

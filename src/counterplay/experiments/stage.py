@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from counterplay.data.splits import TEST, VALIDATION
 from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.comparison import beyond_chance, compare
 from counterplay.evaluation.estimators import finite, weights_of
+from counterplay.evaluation.intervals import BEYOND, resamples_needed
 from counterplay.evaluation.metrics import SMALLER_IS_BETTER, ranking_metrics, rating_errors
 from counterplay.evaluation.ranks import MEMORY, full_ranks, sampled_candidates, sampled_ranks
 from counterplay.evaluation.sensitivity import smallest_flip, statement
@@ -55,7 +56,7 @@ class Evaluation(BaseModel):
         floor: The smallest propensity of that estimator.
         gamma: Factors by which the odds of exposure may be off, for the bands.
         level: Of the intervals.
-        n_resamples: Of the bootstrap.
+        n_resamples: Of the bootstrap; the higher the level, the more it needs.
         part: Which rows; test is for the end.
         opponent: The exposure model where a candidate brings none.
         memory: Bytes of scores at a time.
@@ -79,11 +80,22 @@ class Evaluation(BaseModel):
     floor: Share = 0.01
     gamma: tuple[Annotated[float, Field(ge=1)], ...] = ()
     level: Share = 0.95
-    n_resamples: Annotated[int, Field(ge=1)] = 1000
+    n_resamples: Annotated[int, Field(validate_default=True)] = 1000
     part: Literal["test", "validation"] = "test"
     opponent: OpponentSettings = OpponentSettings()
     memory: Annotated[int, Field(ge=1)] = MEMORY
     seed: Annotated[int, Field(ge=0)] = 0
+
+    @field_validator("n_resamples")
+    @classmethod
+    def _enough(cls, n_resamples: int, info: ValidationInfo) -> int:
+        level = info.data.get("level")  # absent if it is wrong itself
+        if level is not None and n_resamples < resamples_needed(level):
+            raise ValueError(
+                f"intervals at the level {level:.12g} need n_resamples of "
+                f"{resamples_needed(level):,} or more, so that {BEYOND} lie beyond each end"
+            )
+        return n_resamples
 
 
 class Stage:
@@ -222,7 +234,8 @@ class Stage:
                     found[-1]["flip"] = finite(smallest_flip(one, other, weights))
                     found[-1]["statement"] = (
                         statement(first, second, one, other, weights)
-                        if not difference.value or beyond_chance(difference.low, difference.high)
+                        if not difference.value
+                        or beyond_chance(difference.p_value, difference.level)
                         else f"{first} and {second} are not told apart: it may be chance"
                     )
         return found

@@ -63,9 +63,10 @@ class Study(Shown):
         return "\n".join([found["headline"], *found["sentences"]])
 
     @property
-    def recommended(self) -> str:
-        """The candidate to ship."""
-        return str(self.record["verdict"]["recommended"])
+    def recommended(self) -> str | None:
+        """The candidate to ship; None where none is ahead of all others beyond chance."""
+        found = self.record["verdict"]["recommended"]
+        return None if found is None else str(found)
 
     @property
     def estimates(self) -> pl.DataFrame:

@@ -157,13 +157,13 @@ def _dots(
 
 
 def differences_section(record: dict[str, Any]) -> Section | None:
-    """Return the paired differences, those of the recommended candidate first."""
+    """Return the paired differences, those of the leading candidate first."""
     found = (record.get("evaluation") or {}).get("comparisons") or []
     key = headline_metric(record)
     if not found or key is None:
         return None
     verdict = record.get("verdict") or {}
-    leading = verdict.get("recommended")
+    leading = verdict.get("leader", verdict.get("recommended"))
     at_headline = [each for each in found if (each["metric"], each["k"]) == key]
     first = [each for each in at_headline if leading in (None, each["first"], each["second"])]
     if len(first) > _MANY:
@@ -181,9 +181,10 @@ def differences_section(record: dict[str, Any]) -> Section | None:
             summary += f", the first {_MOST:,} of them; the evaluation's JSON has all"
         blocks.append(Fold(summary, [more]))
     reading = (
-        "First minus second on the same rows, with an interval over users; p is by sign flips over "
-        "users with Holm's correction. A difference is beyond chance where its interval leaves out "
-        "0; Γ says by what factor the exposure odds may be off before the order could turn."
+        "First minus second on the same rows. Intervals and p come from resampling users, and hold "
+        "for all pairs under an estimator and metric at once. A difference is beyond chance where "
+        "its interval leaves out 0, which is where p is at most 1 minus the level; Γ says by what "
+        "factor the exposure odds may be off before the order could turn."
     )
     return Section("differences", "Paired differences", reading, blocks)
 
@@ -200,7 +201,7 @@ def _differences(found: list[dict[str, Any]], title: str) -> Table:
         "interval": column(lambda each: interval(each["low"], each["high"], "+")),
         "p": column(lambda each: chance(each["p"])),
         "beyond chance": column(
-            lambda each: "yes" if beyond_chance(each["low"], each["high"]) else "no"
+            lambda each: "yes" if beyond_chance(each["p"], each["level"]) else "no"
         ),
         "turns at Γ": column(_flip),
         "in words": column(lambda each: each.get("statement") or NONE),

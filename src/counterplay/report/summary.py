@@ -128,7 +128,7 @@ def _decided(verdict: dict[str, Any]) -> tuple[Choice, ...]:
         found.append(
             Choice(
                 each["estimator"],
-                "would ship",
+                "would ship" if each.get("decided") else "puts first",
                 each["candidate"],
                 number(each["value"]),
                 _interval(each),

@@ -73,7 +73,8 @@ def online_test(
 ) -> OnlineResult:
     """Deploy each arm to its share of the users, and measure it by their clicks.
 
-    Each session shows a list of the best unseen items. The place p is examined with probability
+    Each session shows a list of the best unseen items; chance orders equal scores, once for each
+    user. The place p is examined with probability
     ρ^(p − 1), and what is examined is clicked with its relevance on that day: unobserved factors
     are drawn anew every day, and a user's sessions on one day share them.
 
@@ -187,10 +188,14 @@ def _lists(
     """Return what each user is shown on a day, `[B, list_length]`; −1 where there is nothing."""
     lists = np.full((len(users), world.list_length), -1, dtype=np.int32)
     key = int(_stream(world, config, "lists", day).integers(2**63))
+
+    def at_random(some: NDArray[np.integer]) -> NDArray[np.float64]:
+        return normal(key, some[:, None], np.arange(world.n_items)[None])
+
     for number, scores in enumerate(arms.values()):
         own = np.flatnonzero(arm == number)
         drawn = _Drawn(scores, config.temperature, key) if config.temperature else scores
-        lists[own] = top_k(drawn, users[own], seen, world.list_length)[0]
+        lists[own] = top_k(drawn, users[own], seen, world.list_length, ties=at_random)[0]
     return lists
 
 

@@ -7,8 +7,8 @@ each is worth what the metric m gives its rank: the value is the mean. A held-ou
 the inverse of its propensity estimates the same quantity, and so does an online test whose clicks
 are divided by the users' demand `Σ_i r(u, i)`.
 
-A list that is deployed has an order, so equal scores stand by item number here; the rank of a
-held-out row is the expected one. Where a model gives many equal scores the two differ.
+Where scores tie, m is its mean over all orders of the ties, as it is for a held-out row; an online
+test breaks ties at random, user by user.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.ranks import hide
-from counterplay.evaluation.recommendations import top_k
+from counterplay.evaluation.recommendations import relevance_by_place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +80,7 @@ def true_values(
 
     Args:
         world: Whose truth it is.
-        scores: What items are ranked by; equal ones stand in the order of the items.
+        scores: What items are ranked by; among equal ones all orders are as likely.
         seen: What the users have clicked: it is not ranked.
         metrics: hit, ndcg (a target's dcg), dcg or mrr.
         k: Cutoffs.
@@ -95,18 +95,27 @@ def true_values(
             f"the demand must be known of all {len(users):,} users; found {wanted.shape} numbers; "
             "give one for each"
         )
-    items, _ = top_k(scores, users, seen, max(k))
-    by_place = np.zeros(max(k))
-    for begin in range(0, len(users), _AT_ONCE // max(k) or 1):
-        part = slice(begin, begin + (_AT_ONCE // max(k) or 1))
-        relevance = world.relevance(users[part], np.maximum(items[part], 0), time=time)
-        by_place += np.where(items[part] < 0, 0.0, relevance).sum(0)
+    places = relevance_by_place(scores, _Relevance(world, time), users, seen, max(k))
+    by_place = places.sum(0)
     values = {
         (metric, cut): float(by_place @ gains(metric, cut, len(by_place)) / wanted.sum())
         for metric in metrics
         for cut in k
     }
     return values | {("ctr", cut): float(by_place[:cut].sum() / (len(users) * cut)) for cut in k}
+
+
+class _Relevance:
+    """A world's relevance at one time, as scores."""
+
+    def __init__(self, world: World, time: float) -> None:
+        self._world, self._time = world, time
+
+    def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.float64]:
+        return self._world.relevance(users, items, time=self._time)
+
+    def of_all(self, users: NDArray[np.integer]) -> NDArray[np.float64]:
+        return self._world.relevance(users, time=self._time)
 
 
 def values_at_random(
