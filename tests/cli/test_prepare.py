@@ -39,7 +39,7 @@ def test_a_log_becomes_a_dataset_directory(odd_names: Path, tmp_path: Path, run:
     assert "60 rows, explicit feedback" in outcome.out
     assert "leave-last-two: 50 train, 5 validation, 5 test" in outcome.out
     assert outcome.err.startswith("note: leave-last-two-out leaks time")
-    split = cp.load_split(tmp_path / "data", verify=True)
+    split = cp.load_split(tmp_path / "data")
     assert split.interactions.users.ids.to_list() == [f"c{n:03}" for n in range(5)]
 
 

@@ -81,7 +81,7 @@ def prepare(
 
     Example: counterplay prepare clicks.parquet --user uid --item sku --out data/clicks
     """
-    from counterplay.data.files import check_free
+    from counterplay.data.publishing import check_free
     from counterplay.data.preparation import Preparation
     from counterplay.data.preparation import prepare as prepare_log
     from counterplay.data.profile import profile

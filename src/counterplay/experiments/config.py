@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from counterplay.data.files import leaves
 from counterplay.errors import ConfigError
 from counterplay.learning.config import Game, Training, Weighted
 from counterplay.models.registry import ModelName, build
@@ -120,7 +121,7 @@ def configured(
                 f"a configuration must be a readable TOML file; found {error} in '{file}'; "
                 "correct it"
             ) from None
-    written = _leaves(values)
+    written = leaves(values)
     for key, value in (options or {}).items():
         if value is not None:
             _put(values, key, value)
@@ -197,17 +198,9 @@ def training_command(configuration: dict[str, Any], name: str) -> str:
     given = RunConfig.model_validate(configuration).model_dump(mode="json")
     settings = [
         f"--set {shlex.quote(f'{key}={json.dumps(value)}')}"
-        for key, value in _leaves(given).items()
-        if value is not None and value != _leaves(usual).get(key)
+        for key, value in leaves(given).items()
+        if value is not None and value != leaves(usual).get(key)
     ]
     words = ["counterplay train DATA", f"--out {shlex.quote(name)}", f"--method {method}"]
     return " ".join(words + settings)
 
-
-def _leaves(values: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Return nested values by the names that `section.key=value` has for them."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        deeper = isinstance(value, dict)
-        found |= _leaves(value, f"{above}{key}.") if deeper else {f"{above}{key}": value}
-    return found
