@@ -26,7 +26,7 @@ settings.load_profile("counterplay")
 def _no_waiting_for_the_disk() -> Iterator[None]:
     """Write without fsync: no test cuts the power. What is synced, and when, has its own test."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("counterplay.data.publishing._sync", lambda path: None)
+        patched.setattr("counterplay.data.publishing._sync", lambda _: None)
         yield
 
 

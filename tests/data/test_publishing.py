@@ -284,7 +284,11 @@ def test_a_folder_to_work_in_is_cleared_of_what_was_left(tmp_path: Path) -> None
         found = sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
     assert found == sorted(
         ["deep", "deep/deeper", "deep/moved"]
-        + [f"{place}{name}" for place in ("", "deep/", "deep/deeper/") for name in ("kept", ".hidden")]
+        + [
+            f"{place}{name}"
+            for place in ("", "deep/", "deep/deeper/")
+            for name in ("kept", ".hidden")
+        ]
     )
     assert names(tmp_path) == ["work"]
 
@@ -326,7 +330,7 @@ def killed_at(step: int, target: Path, *, exchange: bool) -> bool:
 
         for name in ("rename", "mkdir", "unlink", "rmdir", "open", "chmod"):
             setattr(os, name, counted(getattr(os, name)))
-        publishing._sync = counted(lambda path: None)
+        publishing._sync = counted(lambda _: None)
         publishing._exchanged = counted(publishing._exchanged) if exchange else lambda *_: False
         write_new(target)
         os._exit(0)

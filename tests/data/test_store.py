@@ -195,7 +195,7 @@ def test_a_split_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "data" / "split.parquet"
     other = np.roll(split.part, 1)
     pl.DataFrame({"part": other}).write_parquet(path)
-    with pytest.raises(cp.DataError, match="split.parquet' must be as it was written; found it ch"):
+    with pytest.raises(cp.DataError, match=r"split.parquet' must be as it was written; found it"):
         cp.load_split(tmp_path / "data")
     reseal(tmp_path / "data")
     with pytest.raises(cp.DataError, match="does not match its fingerprint"):
@@ -349,5 +349,5 @@ def test_blank_bytes_within_a_column_are_noticed(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[90_000:120_000] = bytes(30_000)
     path.write_bytes(content)
-    with pytest.raises(cp.DataError, match="interactions.parquet' must be as it was written"):
+    with pytest.raises(cp.DataError, match=r"interactions.parquet' must be as it was written"):
         cp.load(tmp_path / "data")

@@ -222,7 +222,9 @@ def test_another_format_is_named(tmp_path: Path) -> None:
     save_world(world(), tmp_path / "world")
     path = tmp_path / "world" / "world.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 1}))
-    with pytest.raises(cp.DataError, match="must be in format 2; found format 1; simulate it again"):
+    with pytest.raises(
+        cp.DataError, match="must be in format 2; found format 1; simulate it again"
+    ):
         load_world(tmp_path / "world")
 
 
@@ -274,7 +276,7 @@ def test_ids_of_another_world_are_refused(tmp_path: Path) -> None:
     save_world(world(), tmp_path / "world")
     save_world(Synthetic(n_users=10, n_items=8, n_shown=2).world(), tmp_path / "other")
     shutil.copy(tmp_path / "other" / "users.parquet", tmp_path / "world" / "users.parquet")
-    with pytest.raises(cp.DataError, match="users.parquet' must be as it was written"):
+    with pytest.raises(cp.DataError, match=r"users.parquet' must be as it was written"):
         load_world(tmp_path / "world")
     path = tmp_path / "world" / "world.json"
     said = read_json(path, "a world")

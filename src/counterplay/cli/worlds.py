@@ -63,8 +63,8 @@ def simulate(
 
     Example: counterplay simulate synthetic --out world --confounding 0.5
     """
-    from counterplay.data.publishing import check_free
     from counterplay.data.profile import profile
+    from counterplay.data.publishing import check_free
     from counterplay.experiments.worlds import write_world
     from counterplay.simulation.logs import RATES, check_rates
     from counterplay.simulation.store import FILES

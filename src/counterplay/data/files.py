@@ -148,9 +148,7 @@ def _never_had_one(content: bytes) -> bool:
 
 
 def _changed(path: Path, remedy: str) -> DataError:
-    return DataError(
-        f"'{path}' must be as it was written; found it changed or damaged; {remedy}"
-    )
+    return DataError(f"'{path}' must be as it was written; found it changed or damaged; {remedy}")
 
 
 def _refused(path: Path, what: str, found: str, remedy: str) -> DataError:

@@ -97,18 +97,24 @@ def new_file(target: Path) -> Iterator[Path]:
 def working_directory(target: Path) -> Iterator[Path]:
     """Give the folder `target`, made if need be, to work in for long; for nobody else meanwhile.
 
-    What a killed process left unfinished in it is removed.
+    What a killed process left unfinished in it is removed, and so is a new one that stays empty.
     """
     target = target.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     with locked(target):
         _recover(target)
+        is_new = not target.exists()
         target.mkdir(exist_ok=True)
         left = [(path, _LEFT.fullmatch(path.name)) for path in target.rglob(".*")]
         for unfinished in {path.with_name(found["name"]) for path, found in left if found}:
             with suppress(ConfigError, FileNotFoundError), locked(unfinished):  # unless it lives
                 _recover(unfinished)
-        yield target
+        try:
+            yield target
+        finally:
+            if is_new:
+                with suppress(OSError):  # which it is, if there is something in it
+                    target.rmdir()
 
 
 def check_free(target: Path, *, replacing: Replaceable | None = None) -> None:

@@ -203,4 +203,3 @@ def training_command(configuration: dict[str, Any], name: str) -> str:
     ]
     words = ["counterplay train DATA", f"--out {shlex.quote(name)}", f"--method {method}"]
     return " ".join(words + settings)
-

@@ -1,39 +1,39 @@
-"""Train a model on a prepared dataset and keep what came of it in a run directory.
-
-run.json             configuration, seed, versions, dataset, epochs, validation, notes, digests
-model.safetensors    candidate, exposure model and link, at their best
-begun.json           while training: the configuration and the data that it began with
-checkpoint/          while training
-"""
+"""Train a model on a prepared dataset and keep what came of it in a run directory."""
 
 from __future__ import annotations
 
 import platform
-import shutil
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import ValidationError
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from scipy.stats import binomtest
 
-from counterplay.data.files import check_digest, difference, digest_of, read_json, write_json
-from counterplay.data.formats import first_line
-from counterplay.data.publishing import check_free, new_file, working_directory
-from counterplay.data.store import describe, load_split
-from counterplay.errors import CheckpointError, DataError
+from counterplay.data.publishing import check_free, working_directory
+from counterplay.data.store import load_split
+from counterplay.errors import DataError
 from counterplay.evaluation.ranks import ranks_of_first, sampled_candidates
 from counterplay.evaluation.scoring import ModelScores
 from counterplay.experiments.config import RunConfig
 from counterplay.experiments.notes import noted, tell
+from counterplay.experiments.run_store import (
+    CHECKPOINT,
+    FORMAT,
+    RECORD,
+    asked_for,
+    begin,
+    begun_with,
+    check_same,
+    clear,
+    write_run,
+)
+from counterplay.experiments.run_store import load_run as load_run
+from counterplay.experiments.run_store import read_record as read_record
 from counterplay.learning.erm import erm
 from counterplay.learning.fitting import threads_for
 from counterplay.learning.game import acl
 from counterplay.learning.propensity import ps
-from counterplay.models.link import Link
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
@@ -49,10 +49,6 @@ if TYPE_CHECKING:
     from counterplay.learning.records import Fit
     from counterplay.models.scorer import Scorer
 
-FORMAT = 2
-RECORD, MODEL, _BEGUN, _CHECKPOINT = "run.json", "model.safetensors", "begun.json", "checkpoint"
-_KEYS = {"configuration": dict, "dataset": dict, "data": str, "epochs": list, "files": dict}
-_REMEDY = "train again"
 _VERSIONS = ("counterplay", "numpy", "polars", "pyarrow", "torch")
 
 
@@ -74,12 +70,14 @@ def train_run(
     config.of_method()
     if not resume:
         check_free(folder)
-    asked = _asked(config, data)
+    asked = asked_for(config, data)
     if resume and (folder / RECORD).exists():
-        _check_same(_begun_with(read_record(folder)), asked, folder)
+        check_same(begun_with(read_record(folder)), asked, folder)
     with working_directory(folder) as place:
-        if resume and (place / RECORD).exists():
-            _clear(place)
+        if not resume:
+            check_free(place)  # once more: now nobody else writes there
+        elif (place / RECORD).exists():
+            clear(place)
             return read_record(place)
         return _trained(data, place, config, asked, callbacks)
 
@@ -104,85 +102,14 @@ def _trained(
     candidate = config.candidate.build(train, streams.torch("initial", "candidate"))
     exposure = config.exposure.build(train, streams.torch("initial", "exposure"))
     judge = _judge(split, config, streams)
-    _begin(folder, asked)
+    begin(folder, asked)
     with noted() as notes:
-        fit = _fit(config, candidate, exposure, train, judge, callbacks, folder / _CHECKPOINT)
+        fit = _fit(config, candidate, exposure, train, judge, callbacks, folder / CHECKPOINT)
     record = _record(config, data, split, fit, judge) | {"notes": notes}
     record = {"format": FORMAT, **record, "threads": threads_for(config.training.batch_size)}
-    record["files"] = _write(folder, record, fit)
+    record["files"] = write_run(folder, record, fit)
     tell(notes)
     return record
-
-
-def read_record(directory: str | Path) -> dict[str, Any]:
-    """Return the record of a finished run."""
-    folder = Path(directory)
-    try:
-        exists = (folder / RECORD).is_file()
-    except OSError:
-        exists = False
-    if not exists:
-        found, remedy = "none", "train with counterplay train, or let it go on with --resume"
-        runs = sorted(each.parent.name for each in folder.glob("runs/*/run.json"))
-        if runs:
-            found = "a study with " + ", ".join(runs)
-            remedy = f"name one of its runs, such as '{folder / 'runs' / runs[0]}'"
-        elif not folder.is_dir():
-            found, remedy = "no folder", "name another"
-        raise DataError(
-            f"a run directory must hold a readable run.json; found {found} in '{directory}'; "
-            f"{remedy}"
-        )
-    record = read_json(folder / RECORD, "the record of a run", remedy=_REMEDY, format=FORMAT)
-    wrong = [key for key, kind in _KEYS.items() if not isinstance(record.get(key), kind)]
-    if not wrong:
-        try:
-            RunConfig.model_validate(record["configuration"])
-        except ValidationError as error:
-            wrong = ["configuration", *map(str, error.errors()[0]["loc"])]
-    if wrong:
-        raise DataError(
-            f"run.json must be the record of a run; found no {'.'.join(wrong)} that is one in "
-            f"'{directory}'; {_REMEDY}"
-        )
-    return record
-
-
-def load_run(
-    directory: str | Path, train: Interactions
-) -> tuple[Scorer, Scorer | None, Link | None]:
-    """Return the candidate, the exposure model and the link of a run on its training rows."""
-    record, path = read_record(directory), Path(directory) / MODEL
-    config = RunConfig.model_validate(record["configuration"])
-    check_digest(path, record["files"], remedy=_REMEDY)
-    try:
-        tensors = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise DataError(
-            f"a run directory must hold a readable model.safetensors; found in '{directory}' "
-            f"{error}; {_REMEDY}"
-        ) from None
-    streams = Streams(config.training.seed)
-    candidate = config.candidate.build(train, streams.torch("initial", "candidate"))
-    exposure = config.exposure.build(train, streams.torch("initial", "exposure"))
-    link = Link(**config.training.link_options())
-    for name, player in (("candidate", candidate), ("exposure", exposure), ("link", link)):
-        state = {
-            key.removeprefix(f"{name}."): value
-            for key, value in tensors.items()
-            if key.startswith(f"{name}.")
-        }
-        if state or name == "candidate":
-            try:
-                player.load_state_dict(state)
-            except RuntimeError as error:
-                raise DataError(
-                    f"'{path}' must hold the weights of its run's {name} for these data; found "
-                    f"others ({first_line(error)}); {_REMEDY}"
-                ) from None
-        player.eval()
-    plain = config.method == "erm"
-    return candidate, None if plain else exposure, None if plain else link
 
 
 def _fit(
@@ -280,77 +207,3 @@ def _hits(
         "level": 0.95,
         "n": len(hits),
     }
-
-
-def _asked(config: RunConfig, data: str | Path) -> dict[str, Any]:
-    """Return what a run is about, as plain values: all of its configuration, the log, the split."""
-    described = describe(data)
-    split = described["split"] or {}
-    return {
-        **config.model_dump(mode="json"),
-        "data": {"log": described["fingerprint"], "split": split.get("fingerprint")},
-    }
-
-
-def _begun_with(record: dict[str, Any]) -> dict[str, Any]:
-    """Return what a finished run was about, in the same form."""
-    dataset = record["dataset"]
-    data = {"log": dataset.get("fingerprint"), "split": dataset.get("split_fingerprint")}
-    return {**record["configuration"], "data": data}
-
-
-def _begin(folder: Path, asked: dict[str, Any]) -> None:
-    """Write down what a run is about, or refuse to go on with one that is about something else."""
-    path = folder / _BEGUN
-    if path.exists():
-        remedy = "remove its folder and begin again"
-        try:
-            begun = read_json(path, "what a run began with", remedy=remedy, format=FORMAT)
-        except DataError as error:
-            raise CheckpointError(str(error)) from None
-        _check_same(begun["about"], asked, folder)
-    elif (folder / _CHECKPOINT).exists():
-        raise CheckpointError(
-            f"a run that goes on must say what it began with; found no begun.json in '{folder}'; "
-            "remove its folder and begin again"
-        )
-    else:
-        write_json({"format": FORMAT, "about": asked}, path)
-
-
-def _check_same(begun: dict[str, Any], asked: dict[str, Any], folder: Path) -> None:
-    differs = difference(begun, asked)
-    if differs:
-        raise CheckpointError(
-            f"a run goes on with what it began with; found in '{folder}' another {differs}; give "
-            "the same, or name another folder"
-        )
-
-
-def _clear(folder: Path) -> None:
-    """Remove what was there only to go on."""
-    shutil.rmtree(folder / _CHECKPOINT, ignore_errors=True)
-    (folder / _BEGUN).unlink(missing_ok=True)
-
-
-def _write(folder: Path, record: dict[str, Any], fit: Fit) -> dict[str, str]:
-    """Write the model, then the record, then remove the checkpoint: each file whole or not.
-
-    Returns the digest of the model, which is in the record.
-    """
-    tensors = {
-        f"{name}.{key}": value.detach().cpu().contiguous().clone()
-        for name, player in (
-            ("candidate", fit.candidate),
-            ("exposure", fit.exposure),
-            ("link", fit.link),
-        )
-        if player is not None
-        for key, value in player.state_dict().items()
-    }
-    with new_file(folder / MODEL) as path:
-        save_file(tensors, path)
-    files = {MODEL: digest_of(folder / MODEL)}
-    write_json(record | {"files": files}, folder / RECORD)
-    _clear(folder)
-    return files

@@ -121,7 +121,7 @@ def _arithmetic(batch_size: int) -> Iterator[None]:
 
 
 def threads_for(batch_size: int) -> int:
-    """Return how many threads compute batches of this size; sums depend on it in the last digits."""
+    """Return how many threads compute such batches; sums depend on it in their last digits."""
     return 1 if batch_size < _SMALL else torch.get_num_threads()
 
 
