@@ -144,11 +144,12 @@ def test_being_ended_leaves_nothing_behind(tmp_path: Path) -> None:
     ).write_parquet(tmp_path / "log.parquet")
     command = [sys.executable, "-m", "counterplay", "prepare", "log.parquet", "--out", "data"]
     running = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE)
-    while not any(path.name.startswith(".data.") for path in tmp_path.iterdir()):
+    while not any(path.name.endswith(".part") for path in tmp_path.iterdir()):
         assert running.poll() is None
     running.terminate()
     _, error = running.communicate()
     assert running.returncode == 143, error
+    assert error == b"counterplay: interrupted; nothing half-written was left behind\n"
     assert [path.name for path in tmp_path.iterdir()] == ["log.parquet"]
 
 

@@ -25,7 +25,9 @@ PLAIN = st.recursive(
 
 
 @given(st.dictionaries(st.text("aé😀"), PLAIN, max_size=3))
-def test_plain_values_are_read_as_they_were_written(tmp_path: Path, values: object) -> None:
+def test_plain_values_are_read_as_they_were_written(
+    tmp_path: Path, values: dict[str, object]
+) -> None:
     write_json(values, tmp_path / "values.json")
     assert read_json(tmp_path / "values.json", "plain values") == values
     assert (tmp_path / "values.json").read_bytes().endswith(b"}\n")
@@ -104,7 +106,10 @@ def test_results_of_before_there_were_seals_are_read_where_that_is_allowed(tmp_p
     path = tmp_path / "old.json"
     path.write_text('{"job": 1}\n')
     assert read_json(path, "a result", may_lack_seal=True) == {"job": 1}
-    with pytest.raises(DataError, match="as it was written; found it changed or damaged; run it"):
+    with pytest.raises(
+        DataError,
+        match="as it was written; found it changed or damaged, or of an earlier version; run",
+    ):
         read_json(path, "a result", remedy="run it again")
 
 

@@ -367,3 +367,28 @@ def test_killed_at_any_step_there_is_the_old_or_the_new_one(
     assert step > 20
     if old:  # without an exchange there is a moment between two renames
         assert any(absent) == (not exchange)
+
+
+def test_a_folder_with_nothing_but_what_was_left_is_as_good_as_empty(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    left_behind(tmp_path / "work", "result")
+    publishing.check_free(tmp_path / "work")
+    with working_directory(tmp_path / "work") as folder:
+        assert names(folder) == []
+        (folder / "result").write_text("x")
+    with pytest.raises(ConfigError, match="found something at"):
+        publishing.check_free(tmp_path / "work")
+
+
+def test_a_folder_to_work_in_that_stays_empty_goes_again(tmp_path: Path) -> None:
+    def failing() -> None:
+        with working_directory(tmp_path / "deep" / "work"):
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        failing()
+    assert names(tmp_path / "deep") == []
+    (tmp_path / "deep" / "work").mkdir()
+    with pytest.raises(RuntimeError):
+        failing()
+    assert names(tmp_path / "deep") == ["work"]  # it was there before

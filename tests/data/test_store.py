@@ -276,7 +276,7 @@ def test_a_mapped_log_can_be_worked_with_and_saved_over(tmp_path: Path) -> None:
         ("dataset.json", b"[" * 100_000, "too deep to read"),
         ("dataset.json", b"{}", "must be in format 2; found format None"),
         ("dataset.json", b'{"format": 1}', "found format 1; prepare it again with this version"),
-        ("dataset.json", b'{"format": 2}', "found it changed or damaged; prepare it again"),
+        ("dataset.json", b'{"format": 2}', "found it changed or damaged, or of an ea"),
         ("dataset.json", sealed({"format": 2}), "without all of its entries"),
         ("interactions.parquet", None, "must be as it was written"),
         ("interactions.parquet", b"PAR1", "must be as it was written"),

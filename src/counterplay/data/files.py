@@ -104,7 +104,7 @@ def read_json(
             "with this version"
         )
     if not seal and not (may_lack_seal and _never_had_one(content)):
-        raise _changed(path, remedy)
+        raise _changed(path, remedy, "it changed or damaged, or of an earlier version")
     return {key: each for key, each in value.items() if key != "digest"}
 
 
@@ -147,8 +147,8 @@ def _never_had_one(content: bytes) -> bool:
     return b"digest" not in tail and b"sha256:" not in tail
 
 
-def _changed(path: Path, remedy: str) -> DataError:
-    return DataError(f"'{path}' must be as it was written; found it changed or damaged; {remedy}")
+def _changed(path: Path, remedy: str, found: str = "it changed or damaged") -> DataError:
+    return DataError(f"'{path}' must be as it was written; found {found}; {remedy}")
 
 
 def _refused(path: Path, what: str, found: str, remedy: str) -> DataError:

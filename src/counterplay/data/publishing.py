@@ -29,6 +29,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Set
 
 _LEFT = re.compile(r"\.(?P<name>.+)\.([0-9a-f]{8}\.part|lock|previous)", re.DOTALL)
+_DESCRIPTIONS = {
+    "dataset.json", "run.json", "begun.json", "plan.json", "trials.json", "world.json",
+    "export.json", "state.json",
+}  # fmt: skip
+_PARTS = _DESCRIPTIONS | {
+    "interactions.parquet", "users.parquet", "items.parquet", "split.parquet", "model.safetensors",
+    "world.safetensors", "state.safetensors", "evaluation.json", "online.json", "study.json",
+    "tuning.json", "user_ids.parquet", "item_ids.parquet", "model.onnx",
+}  # fmt: skip
 _EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
 _NO_EXCHANGE = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EXDEV)
 _IN_THE_WAY = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
@@ -117,6 +126,23 @@ def working_directory(target: Path) -> Iterator[Path]:
                     target.rmdir()
 
 
+def check_output(path: Path, *inputs: Path | None) -> None:
+    """Refuse to write a file over what the work reads, or over a part of one of our folders."""
+    path = path.resolve()
+    for given in inputs:
+        if given is not None and path.exists() and given.exists() and path.samefile(given):
+            raise ConfigError(
+                f"the output must not replace what it is made of; found '{path}' to be both; name "
+                "another place"
+            )
+    own = path.name in _PARTS and any((path.parent / name).exists() for name in _DESCRIPTIONS)
+    if own:
+        raise ConfigError(
+            "the output must not replace a part of a dataset, run, study, world or export; found "
+            f"'{path}' to be one; name another place"
+        )
+
+
 def check_free(target: Path, *, replacing: Replaceable | None = None) -> None:
     """Refuse a target that cannot be written, or where something is that must not be replaced."""
     target = target.resolve()
@@ -134,7 +160,8 @@ def check_free(target: Path, *, replacing: Replaceable | None = None) -> None:
     if not target.exists():
         return
     if target.is_dir() and (
-        not any(target.iterdir()) or (replacing is not None and replacing.matches(target))
+        all(_LEFT.fullmatch(each.name) for each in target.iterdir())  # or there is nothing
+        or (replacing is not None and replacing.matches(target))
     ):
         return
     raise _in_the_way(target, replacing)

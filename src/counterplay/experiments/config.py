@@ -116,6 +116,11 @@ def configured(
                 f"a configuration must be a readable TOML file; found none at '{file}'; name "
                 "another"
             ) from None
+        except RecursionError:
+            raise ConfigError(
+                "a configuration must be a readable TOML file; found values within values, too "
+                f"deep to read, in '{file}'; correct it"
+            ) from None
         except (OSError, ValueError) as error:
             raise ConfigError(
                 f"a configuration must be a readable TOML file; found {error} in '{file}'; "
@@ -158,7 +163,7 @@ def _literal(text: str) -> object:
     """Read a value as TOML would; what is none is text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
 
 

@@ -24,6 +24,7 @@ from counterplay.experiments.run_store import (
     asked_for,
     begin,
     begun_with,
+    check_run,
     check_same,
     clear,
     write_run,
@@ -78,7 +79,7 @@ def train_run(
             check_free(place)  # once more: now nobody else writes there
         elif (place / RECORD).exists():
             clear(place)
-            return read_record(place)
+            return check_run(place)
         return _trained(data, place, config, asked, callbacks)
 
 

@@ -36,7 +36,7 @@ _KEYS = {"configuration": dict, "dataset": dict, "data": str, "epochs": list, "f
 _AGAIN, _ANEW = "train again", "remove its folder and begin again"
 
 
-def read_record(directory: str | Path) -> dict[str, Any]:
+def read_record(directory: str | Path, *, remedy: str = _AGAIN) -> dict[str, Any]:
     """Return the record of a finished run."""
     folder = Path(directory)
     try:
@@ -44,18 +44,18 @@ def read_record(directory: str | Path) -> dict[str, Any]:
     except OSError:
         exists = False
     if not exists:
-        found, remedy = "none", "train with counterplay train, or let it go on with --resume"
+        found, advice = "none", "train with counterplay train, or let it go on with --resume"
         runs = sorted(each.parent.name for each in folder.glob("runs/*/run.json"))
         if runs:
             found = "a study with " + ", ".join(runs)
-            remedy = f"name one of its runs, such as '{folder / 'runs' / runs[0]}'"
+            advice = f"name one of its runs, such as '{folder / 'runs' / runs[0]}'"
         elif not folder.is_dir():
-            found, remedy = "no folder", "name another"
+            found, advice = "no folder", "name another"
         raise DataError(
             f"a run directory must hold a readable run.json; found {found} in '{directory}'; "
-            f"{remedy}"
+            f"{advice}"
         )
-    record = read_json(folder / RECORD, "the record of a run", remedy=_AGAIN, format=FORMAT)
+    record = read_json(folder / RECORD, "the record of a run", remedy=remedy, format=FORMAT)
     wrong = [key for key, kind in _KEYS.items() if not isinstance(record.get(key), kind)]
     if not wrong:
         try:
@@ -65,8 +65,15 @@ def read_record(directory: str | Path) -> dict[str, Any]:
     if wrong:
         raise DataError(
             f"run.json must be the record of a run; found no {'.'.join(wrong)} that is one in "
-            f"'{directory}'; {_AGAIN}"
+            f"'{directory}'; {remedy}"
         )
+    return record
+
+
+def check_run(directory: str | Path, *, remedy: str = _AGAIN) -> dict[str, Any]:
+    """Return the record of a finished run whose weights are as they were written."""
+    record = read_record(directory, remedy=remedy)
+    check_digest(Path(directory) / MODEL, record["files"], remedy=remedy)
     return record
 
 
@@ -74,9 +81,8 @@ def load_run(
     directory: str | Path, train: Interactions
 ) -> tuple[Scorer, Scorer | None, Link | None]:
     """Return the candidate, the exposure model and the link of a run on its training rows."""
-    record, path = read_record(directory), Path(directory) / MODEL
+    record, path = check_run(directory), Path(directory) / MODEL
     config = RunConfig.model_validate(record["configuration"])
-    check_digest(path, record["files"], remedy=_AGAIN)
     try:
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
