@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,14 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("counterplay")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """Write without fsync: no test cuts the power. What is synced, and when, has its own test."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("counterplay.data.publishing._sync", lambda _: None)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """`python -m counterplay` is the command `counterplay`."""
 
-from counterplay.cli.main import main
+from counterplay.cli import main
 
 if __name__ == "__main__":
     main()

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import io
+import json
+import re
+import warnings
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from counterplay import CounterplayWarning
 from counterplay.cli import console
 
 
@@ -89,3 +93,53 @@ def test_a_table_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(map(len, lines)) <= 80
     assert sum("0.1234" in line for line in lines) == 1
     assert "…" not in file.getvalue()
+
+
+EVIL = "a\x1b[2J\x07\x9b1m\u202eb\rc\x7f"
+SHOWN = r"a\x1b[2J\x07\x9b1m\u202eb\rc\x7f"
+
+
+def test_control_characters_are_shown_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
+    console.say(f"found '{EVIL}' [bold]x[/bold] :smile:")
+    console.print_pairs({EVIL: f"{EVIL}\nsecond"})
+    console.print_table(EVIL, {EVIL: [EVIL, "[red]x"]})
+    console.out.print(EVIL)
+    console.out.out(EVIL)
+    tell = console.stages()
+    tell(EVIL)
+    with console.notes():
+        warnings.warn(f"[b]{EVIL}\nx", CounterplayWarning, stacklevel=1)
+    out, err = capsys.readouterr()
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", out + err)
+    assert out.count(SHOWN) == 7
+    assert rf"{SHOWN}\nsecond" in out
+    assert "[red]x" in out
+    spaceless = " ".join(SHOWN.replace(r"\r", " ").split())  # a sentence is one line of words
+    assert err == (
+        f"counterplay: found '{spaceless}' [bold]x[/bold] :smile:\n{SHOWN}\n"
+        rf"note: [b]{SHOWN}\nx" + "\n"
+    )
+
+
+def test_control_characters_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    out, file = terminal(200)
+    monkeypatch.setattr(console, "out", out)
+    monkeypatch.setattr(console, "err", out)
+    console.print_pairs({"name": EVIL})
+    console.print_table("t", {"name": [EVIL]})
+    with console.progress(EVIL) as bar:
+        bar(1, 2, f"{EVIL}2")
+    with console.working(EVIL):
+        pass
+    assert "\x1b[2J" not in file.getvalue()
+    assert file.getvalue().count(SHOWN) >= 4
+
+
+def test_json_for_machines_is_the_value_and_has_no_controls(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    console.print_json({EVIL: [EVIL, "é\n"]})
+    out = capsys.readouterr().out
+    assert json.loads(out) == {EVIL: [EVIL, "é\n"]}
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", out)
+    assert "é" in out

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import errno
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -76,7 +78,20 @@ def test_help_shows_brackets(run: Run) -> None:
         (cp.ConfigError("a; b; c"), 2, "counterplay: a; b; c\n"),
         (cp.DivergedError("a; b; c"), 1, "counterplay: a; b; c\n"),
         (PermissionError("locked"), 2, "found locked"),
-        (OSError("disk full"), 1, "found disk full"),
+        (OSError("disk full"), 2, "found disk full"),
+        (cp.CheckpointError("a; b; c"), 2, "counterplay: a; b; c\n"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "/x/[b]\x1b[2Jy"),
+            2,
+            "must have room for what is written; found no space left at '/x/[b]\\x1b[2Jy'; free",
+        ),
+        (RuntimeError("I/O error: No space left on device (os error 28)"), 2, "no space left; fr"),
+        (RuntimeError("Permission denied (os error 13): x"), 2, "found Permission denied (os er"),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "/x"),
+            2,
+            "files must be readable and writable; found Permission denied at '/x'; check the path",
+        ),
         (MemoryError(), 1, "must fit into memory; found too little; ask for less\n"),
         (RuntimeError("can't allocate memory: 8 bytes"), 1, "must fit into memory; found can't"),
         (cp.DataError("[b]a\n :smile:"), 2, "counterplay: [b]a :smile:\n"),
@@ -202,3 +217,54 @@ def test_the_module_is_the_command(tmp_path: Path) -> None:
     )
     assert outcome.stdout == ""
     assert list(tmp_path.iterdir()) == []
+
+
+FAKE = """
+import os, time
+from counterplay.cli import console, main
+
+def waiting(value):
+    with console.resumable("say it again") if os.environ["HOW"] == "resumable" else console.notes():
+        print("ready", flush=True)
+        while True:
+            time.sleep(0.01)
+
+console.print_json = waiting
+main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("resumable", "counterplay: interrupted; say it again\n"),
+        ("not", "counterplay: interrupted; nothing half-written was left behind\n"),
+    ],
+)
+def test_being_ended_says_what_being_interrupted_says(
+    how: str, said: str, number: signal.Signals
+) -> None:
+    command = [sys.executable, "-c", FAKE, "datasets", "--json"]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"HOW": how},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    _, err = process.communicate()
+    assert (process.returncode, err) == (128 + number, said)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+def test_output_that_nobody_takes_is_one_sentence() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "counterplay", "datasets"]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("counterplay: the disk must have room")
+    assert ended.stderr.count("\n") == 1

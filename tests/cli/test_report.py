@@ -123,23 +123,25 @@ def test_bad_input_is_one_sentence(folder: Path, tmp_path: Path, run: Run) -> No
     (tmp_path / "study" / "study.json").write_text("[]")
     (tmp_path / "list.json").write_text("[]")
     (tmp_path / "strange.json").write_text('{"estimates": [{"metric": "hit"}]}')
-    erm = folder / "erm"
+    erm, given = folder / "erm", folder / "result.json"
     for arguments, said in (
         ((tmp_path / "nowhere",), "no folder at"),
         ((tmp_path / "empty",), "holds neither"),
         ((tmp_path / "list.json",), "no folder at"),
-        ((tmp_path / "broken",), "readable run.json"),
-        ((tmp_path / "strange",), "must be made of records"),
+        ((tmp_path / "broken",), "must be the record of a run"),
+        ((tmp_path / "strange",), "in format 2; found format None; train again"),
         ((tmp_path / "study",), "study"),
         ((tmp_path / "study", erm), "name it alone"),
         ((tmp_path / "study", "--evaluation", folder / "result.json"), "leave it out"),
         ((erm, folder / "acl" / ".." / "erm"), "name each once"),
-        ((erm, "--evaluation", tmp_path / "none.json"), "--evaluation must be"),
-        ((erm, "--evaluation", erm / "model.safetensors"), "--evaluation must be"),
-        ((erm, "--evaluation", tmp_path / "list.json"), "--evaluation must be"),
+        ((erm, "--evaluation", tmp_path / "none.json"), "found nothing there; write it again"),
+        ((erm, "--evaluation", erm / "model.safetensors"), "must be the JSON that"),
+        ((erm, "--evaluation", tmp_path / "list.json"), "must be the JSON that"),
         ((erm, "--evaluation", tmp_path / "strange.json"), "must be made of records"),
         ((erm, "--out", tmp_path / "none" / "x.html"), "--out must name a file"),
         ((erm, "--out", tmp_path), "--out must name a file"),
+        ((erm, "--out", erm / "run.json"), "must not replace a part of a dataset, run, study"),
+        ((erm, "--evaluation", given, "--out", given), "must not replace what it is made of"),
     ):
         outcome = run("report", "--out", out, *arguments)
         assert one_sentence(outcome), (arguments, outcome)

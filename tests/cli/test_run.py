@@ -274,7 +274,7 @@ def test_interrupted_it_says_so_and_goes_on(run: Run, monkeypatch: pytest.Monkey
     assert {*whole.err.splitlines()} - {*again.err.splitlines()} <= begun
     other = run("run", "log.csv", *FAST, "--seed", 1, "--out", "study")
     assert one_sentence(other)
-    assert "another configuration in 'study'" in other.err
+    assert "found in 'study' another configuration." in other.err
 
 
 def test_a_folder_with_something_else_is_left_alone(place: Path, run: Run) -> None:

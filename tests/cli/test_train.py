@@ -93,7 +93,7 @@ def test_a_regularizer_that_can_only_fail_is_refused_before_data_are_read(
     assert "found training.regularizer=known" in outcome.err
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_killed_and_resumed_it_ends_in_the_same_bytes(
     how: signal.Signals, dataset: Path, tmp_path: Path, run: Run
 ) -> None:
@@ -114,10 +114,12 @@ def test_killed_and_resumed_it_ends_in_the_same_bytes(
     said = process.communicate()[1]
     assert process.returncode != 0, "it ended before it was killed"
     assert not (tmp_path / "broken" / "run.json").exists()
-    if how == signal.SIGINT:
-        assert process.returncode == 130
+    if how != signal.SIGKILL:
+        assert process.returncode == 128 + how
         assert said == "counterplay: interrupted; go on with the same command and --resume\n"
     resumed = run("train", dataset, "--out", tmp_path / "broken", *options, "--resume")
     assert resumed.code == 0, resumed.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "whole"]
+    assert len(list((tmp_path / "broken").iterdir())) == 2
     for name in ("model.safetensors", "run.json"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "broken" / name).read_bytes()

@@ -1,104 +1,21 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterplay import ConfigError, DataError
-from counterplay.data.files import Replaceable, new_directory, read_json, write_json
-
-ONLY_A = Replaceable({"a"}, {"a"})
-
-
-def contents(folder: Path) -> dict[str, str]:
-    return {path.name: path.read_text() for path in folder.iterdir()}
-
-
-def write(target: Path, text: str, *, overwrite: bool = False) -> None:
-    with new_directory(target, replacing=ONLY_A if overwrite else None) as folder:
-        (folder / "a").write_text(text)
-
-
-def test_a_new_directory_appears_whole(tmp_path: Path) -> None:
-    write(tmp_path / "deep" / "target", "one")
-    assert contents(tmp_path / "deep" / "target") == {"a": "one"}
-    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["target"]
-
-
-def write_half(target: Path, *, overwrite: bool = False) -> None:
-    with new_directory(target, replacing=ONLY_A if overwrite else None) as folder:
-        (folder / "a").write_text("half")
-        raise RuntimeError
-
-
-def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError):
-        write_half(tmp_path / "target")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_failure_keeps_what_was_there(tmp_path: Path) -> None:
-    write(tmp_path / "target", "one")
-    with pytest.raises(RuntimeError):
-        write_half(tmp_path / "target", overwrite=True)
-    assert contents(tmp_path / "target") == {"a": "one"}
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_a_failing_rename_puts_back_what_was_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path / "target", "one")
-    rename = Path.rename
-
-    def failing(self: Path, target: Path) -> Path:
-        if Path(target).name == "target" and not self.name.endswith(".previous"):
-            raise OSError("no")
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", failing)
-    with pytest.raises(OSError, match="no"):
-        write(tmp_path / "target", "two", overwrite=True)
-    assert contents(tmp_path / "target") == {"a": "one"}
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_what_is_there_is_replaced_only_when_told(tmp_path: Path) -> None:
-    write(tmp_path / "target", "one")
-    with pytest.raises(ConfigError, match="found something at"):
-        write(tmp_path / "target", "two")
-    write(tmp_path / "target", "two", overwrite=True)
-    assert contents(tmp_path / "target") == {"a": "two"}
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_an_empty_folder_may_be_filled_and_other_things_are_never_replaced(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    write(tmp_path / "empty", "one")
-    assert contents(tmp_path / "empty") == {"a": "one"}
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "precious").write_text("keep")
-    (tmp_path / "other" / "a").write_text("mine")
-    with pytest.raises(ConfigError, match="that was written by this command"):
-        write(tmp_path / "other", "two", overwrite=True)
-    assert contents(tmp_path / "other") == {"precious": "keep", "a": "mine"}
-    (tmp_path / "file").write_text("keep")
-    with pytest.raises(ConfigError):
-        write(tmp_path / "file", "two", overwrite=True)
-    assert (tmp_path / "file").read_text() == "keep"
-
-
-def test_the_folder_one_stands_in_is_never_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match="the folder that one stands in"):
-        write(Path(), "one")
-    assert tmp_path.exists()
-
+from counterplay import DataError
+from counterplay.data.files import (
+    check_digest,
+    difference,
+    digest_of,
+    digests_of,
+    read_json,
+    sealed,
+    write_json,
+)
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text('aé😀<"\n'),
@@ -108,7 +25,9 @@ PLAIN = st.recursive(
 
 
 @given(st.dictionaries(st.text("aé😀"), PLAIN, max_size=3))
-def test_plain_values_are_read_as_they_were_written(tmp_path: Path, values: object) -> None:
+def test_plain_values_are_read_as_they_were_written(
+    tmp_path: Path, values: dict[str, object]
+) -> None:
     write_json(values, tmp_path / "values.json")
     assert read_json(tmp_path / "values.json", "plain values") == values
     assert (tmp_path / "values.json").read_bytes().endswith(b"}\n")
@@ -122,16 +41,16 @@ def test_json_is_written_whole_or_not_at_all(
     write_json({"a": 1}, path)
     with pytest.raises(TypeError):
         write_json({"a": object()}, path)
-    write = Path.write_text
+    write = Path.write_bytes
 
-    def failing(self: Path, text: str, **options: str) -> int:
-        write(self, text[:3], **options)
+    def failing(self: Path, content: bytes) -> int:
+        write(self, content[:3])
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(Path, "write_text", failing)
+    monkeypatch.setattr(Path, "write_bytes", failing)
     with pytest.raises(OSError, match="full"):
         write_json({"a": 2}, path)
-    assert json.loads(path.read_text()) == {"a": 1}
+    assert read_json(path, "plain values") == {"a": 1}
     assert [each.name for each in tmp_path.iterdir()] == ["values.json"]
 
 
@@ -152,3 +71,99 @@ def test_what_is_no_such_file_is_one_sentence(
         path.write_bytes(contents)
     with pytest.raises(DataError, match=rf"plan.json' must be a plan; found {found}.*; write it"):
         read_json(path, "a plan", remedy="write it again")
+
+
+@pytest.mark.parametrize("indent", [2, None])
+def test_no_flipped_bit_is_accepted(indent: int | None, tmp_path: Path) -> None:
+    path = tmp_path / "values.json"
+    write_json({"a": 1e-05, "b": ["é\x1b", 1], "c": {"d": None, "n": 10}}, path, indent=indent)
+    content = path.read_bytes()
+    for place in range(len(content)):
+        for bit in range(8):
+            damaged = bytearray(content)
+            damaged[place] ^= 1 << bit
+            path.write_bytes(damaged)
+            for may_lack_seal in (False, True):
+                with pytest.raises(DataError, match=r"values.json' must be"):
+                    read_json(path, "plain values", may_lack_seal=may_lack_seal)
+
+
+@given(st.data())
+def test_no_part_that_is_cut_off_or_blank_is_accepted(tmp_path: Path, data: st.DataObject) -> None:
+    path = tmp_path / "values.json"
+    content = sealed({"a": [1, 2], "name": "x"})
+    begin = data.draw(st.integers(0, len(content) - 1))
+    end = data.draw(st.integers(begin + 1, len(content)))
+    filler = data.draw(st.sampled_from([b"", b"\0", b" "])) * (end - begin)
+    if content[begin:end] == filler:
+        return
+    path.write_bytes(content[:begin] + filler + content[end:])
+    with pytest.raises(DataError, match=r"values.json' must be"):
+        read_json(path, "plain values")
+
+
+def test_results_of_before_there_were_seals_are_read_where_that_is_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "old.json"
+    path.write_text('{"job": 1}\n')
+    assert read_json(path, "a result", may_lack_seal=True) == {"job": 1}
+    with pytest.raises(
+        DataError,
+        match="as it was written; found it changed or damaged, or of an earlier version; run",
+    ):
+        read_json(path, "a result", remedy="run it again")
+
+
+def test_another_format_is_named_whether_it_has_a_seal_or_not(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    for content in (b'{"format": 1}', sealed({"format": 1})):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match="in format 2; found format 1; make it again with this"):
+            read_json(path, "a plan", remedy="make it again", format=2)
+    path.write_bytes(sealed({"format": 2}).replace(b"2,", b"1,"))
+    with pytest.raises(DataError, match="changed or damaged"):
+        read_json(path, "a plan", format=2)
+
+
+def test_json_too_deep_to_read_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "deep.json"
+    path.write_text("[" * 100_000 + "]" * 100_000)
+    with pytest.raises(DataError, match="found values within values, too deep to read"):
+        read_json(path, "a plan")
+
+
+def test_paths_of_any_bytes_survive(tmp_path: Path) -> None:
+    write_json({"path": "a\udcffb"}, tmp_path / "x.json")
+    assert read_json(tmp_path / "x.json", "a plan") == {"path": "a\udcffb"}
+
+
+def test_a_file_must_have_its_digest(tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    path.write_bytes(b"abc")
+    digests = digests_of(tmp_path)
+    assert digests == {"table": digest_of(path)}
+    assert digest_of(path).startswith("sha256:ba7816bf")
+    check_digest(path, digests, remedy="")
+    for wrong, found in ((b"abd", "it changed or damaged"), (None, "nothing there")):
+        path.unlink() if wrong is None else path.write_bytes(wrong)
+        with pytest.raises(DataError, match=f"table' must be as it was written; found {found}; do"):
+            check_digest(path, digests, remedy="do it again")
+    path.write_bytes(b"abc")
+    with pytest.raises(DataError, match="as it was written"):
+        check_digest(path, {}, remedy="do it again")
+
+
+@pytest.mark.parametrize(
+    ("began", "asked", "expected"),
+    [
+        ({}, {}, None),
+        ({"a": {"b": 1, "c": [1]}}, {"a": {"c": [1], "b": 1}}, None),
+        ({"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}}, "a.c: began with 2, asked for 3"),
+        ({"a": 1}, {"a": 1, "b": "é"}, 'b: began with none, asked for "é"'),
+        ({"a": {}}, {"a": {"b": 1}}, "a: began with {}, asked for none"),
+        ({"a": True}, {"a": None}, "a: began with true, asked for null"),
+    ],
+)
+def test_what_differs_is_named(
+    began: dict[str, object], asked: dict[str, object], expected: str | None
+) -> None:
+    assert difference(began, asked) == expected

@@ -249,7 +249,7 @@ def test_names_with_signs_that_could_match_others_are_taken_literally(tmp_path: 
     for name in ("log[1].csv", "log[1].ndjson", "log[1].parquet", "l*.csv"):
         assert cp.read(tmp_path / name) == EXPECTED, name
     cp.save(EXPECTED, tmp_path / "data[1]")
-    assert cp.load(tmp_path / "data[1]", verify=True) == EXPECTED
+    assert cp.load(tmp_path / "data[1]") == EXPECTED
 
 
 @pytest.mark.parametrize("separator", [";", "\t", "|"])

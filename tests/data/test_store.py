@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 
 import counterplay as cp
+from counterplay.data.files import digests_of, read_json, sealed, write_json
 from counterplay.data.interactions import COLUMNS
 
 from .conftest import tables
@@ -34,6 +35,14 @@ def full_log() -> cp.Interactions:
     )
 
 
+def reseal(folder: Path, **changes: object) -> None:
+    """Let dataset.json vouch for the files as they are now: what a digest does not find is left."""
+    path = folder / "dataset.json"
+    said = read_json(path, "a dataset") | changes
+    path.unlink()
+    write_json(said | {"files": digests_of(folder)}, path)
+
+
 def mapped(column: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> bool:
     base: object = column
     while base is not None:
@@ -46,7 +55,7 @@ def mapped(column: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> bool:
 def test_a_loaded_log_is_the_saved_one(tmp_path: Path) -> None:
     log = full_log()
     cp.save(log, tmp_path / "data")
-    loaded = cp.load(tmp_path / "data", verify=True)
+    loaded = cp.load(tmp_path / "data")
     assert loaded == log
     assert (loaded.name, loaded.source, loaded.steps) == (log.name, log.source, log.steps)
     for (name, column), (_, original) in zip(loaded.columns(), log.columns(), strict=True):
@@ -58,7 +67,7 @@ def test_a_loaded_log_is_the_saved_one(tmp_path: Path) -> None:
 def test_any_log_survives(tmp_path: Path, frame: pl.DataFrame) -> None:
     log = cp.read(frame)
     cp.save(log, tmp_path / "data", overwrite=True)
-    assert cp.load(tmp_path / "data", verify=True) == log
+    assert cp.load(tmp_path / "data") == log
 
 
 def test_numeric_columns_are_mapped_not_read(tmp_path: Path) -> None:
@@ -97,7 +106,8 @@ def test_files_rewritten_by_others_still_load(layout: dict[str, object], tmp_pat
     cp.save(log, tmp_path / "data")
     path = tmp_path / "data" / "interactions.parquet"
     pq.write_table(pq.read_table(path), path, **layout)
-    assert cp.load(tmp_path / "data", verify=True) == log
+    reseal(tmp_path / "data")
+    assert cp.load(tmp_path / "data") == log
 
 
 def test_many_pages_are_not_mistaken_for_one(tmp_path: Path) -> None:
@@ -106,7 +116,8 @@ def test_many_pages_are_not_mistaken_for_one(tmp_path: Path) -> None:
     path = tmp_path / "data" / "interactions.parquet"
     table = pq.read_table(path)
     pq.write_table(table, path, compression="none", use_dictionary=False, data_page_size=1000)
-    loaded = cp.load(tmp_path / "data", verify=True)
+    reseal(tmp_path / "data")
+    loaded = cp.load(tmp_path / "data")
     assert loaded == log
     assert not mapped(loaded.user)
 
@@ -133,7 +144,8 @@ def test_columns_of_another_type_are_never_misread(
         for each in table.schema
     ]
     pq.write_table(table.cast(pa.schema(fields)), path, compression="none", use_dictionary=False)
-    assert cp.load(tmp_path / "data", verify=True) == log
+    reseal(tmp_path / "data")
+    assert cp.load(tmp_path / "data") == log
 
 
 def test_other_encodings_are_never_misread(tmp_path: Path) -> None:
@@ -148,7 +160,8 @@ def test_other_encodings_are_never_misread(tmp_path: Path) -> None:
         use_dictionary=False,
         use_byte_stream_split=split_bytes,
     )
-    assert cp.load(tmp_path / "data", verify=True) == log
+    reseal(tmp_path / "data")
+    assert cp.load(tmp_path / "data") == log
 
 
 def test_nulls_are_refused(tmp_path: Path) -> None:
@@ -156,22 +169,22 @@ def test_nulls_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "data" / "interactions.parquet"
     frame = pl.read_parquet(path).with_columns(user=pl.Series([0, None, 1, 2], dtype=pl.Int32))
     frame.write_parquet(path)
+    reseal(tmp_path / "data")
     with pytest.raises(cp.DataError, match="1 nulls in column 'user'"):
         cp.load(tmp_path / "data")
 
 
 def test_missing_columns_and_broken_entries_are_refused(tmp_path: Path) -> None:
     cp.save(full_log(), tmp_path / "data")
-    path = tmp_path / "data" / "dataset.json"
-    text = path.read_text()
-    for broken in ("null", '[{"x": 1}]'):
-        path.write_text(text.replace('"filter": []', f'"filter": {broken}'))
+    for broken in (None, [{"x": 1}]):
+        reseal(tmp_path / "data", filter=broken)
         with pytest.raises(cp.DataError, match="must be as it was written"):
             cp.load(tmp_path / "data")
-    path.write_text(text)
+    reseal(tmp_path / "data", filter=[])
     pl.read_parquet(tmp_path / "data" / "interactions.parquet").drop("user").write_parquet(
         tmp_path / "data" / "interactions.parquet"
     )
+    reseal(tmp_path / "data")
     with pytest.raises(cp.DataError, match="no columns user and item"):
         cp.load(tmp_path / "data")
 
@@ -182,10 +195,13 @@ def test_a_split_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "data" / "split.parquet"
     other = np.roll(split.part, 1)
     pl.DataFrame({"part": other}).write_parquet(path)
-    assert (cp.load_split(tmp_path / "data").part == other).all()
+    with pytest.raises(cp.DataError, match=r"split.parquet' must be as it was written; found it"):
+        cp.load_split(tmp_path / "data")
+    reseal(tmp_path / "data")
     with pytest.raises(cp.DataError, match="does not match its fingerprint"):
-        cp.load_split(tmp_path / "data", verify=True)
+        cp.load_split(tmp_path / "data")
     pl.DataFrame({"other": other}).write_parquet(path)
+    reseal(tmp_path / "data")
     with pytest.raises(cp.DataError, match="a split that cannot be read"):
         cp.load_split(tmp_path / "data")
 
@@ -219,7 +235,7 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 def test_a_split_is_stored_with_the_data(tmp_path: Path) -> None:
     split = cp.split_at_random(full_log(), np.random.default_rng(0), fractions=(0.25, 0.25))
     cp.save(split, tmp_path / "data")
-    loaded = cp.load_split(tmp_path / "data", verify=True)
+    loaded = cp.load_split(tmp_path / "data")
     assert loaded.interactions == split.interactions
     assert (loaded.part == split.part).all()
     assert (loaded.kind, loaded.counts) == (split.kind, split.counts)
@@ -256,8 +272,12 @@ def test_a_mapped_log_can_be_worked_with_and_saved_over(tmp_path: Path) -> None:
     ("name", "content", "expected"),
     [
         ("dataset.json", None, "readable dataset.json"),
-        ("dataset.json", b"{", "readable dataset.json"),
-        ("dataset.json", b"{}", "without all of its entries"),
+        ("dataset.json", b"{", "must be of a dataset directory; found Expecting"),
+        ("dataset.json", b"[" * 100_000, "too deep to read"),
+        ("dataset.json", b"{}", "must be in format 2; found format None"),
+        ("dataset.json", b'{"format": 1}', "found format 1; prepare it again with this version"),
+        ("dataset.json", b'{"format": 2}', "found it changed or damaged, or of an ea"),
+        ("dataset.json", sealed({"format": 2}), "without all of its entries"),
         ("interactions.parquet", None, "must be as it was written"),
         ("interactions.parquet", b"PAR1", "must be as it was written"),
         ("users.parquet", b"", "must be as it was written"),
@@ -279,15 +299,18 @@ def test_changed_contents_do_not_match_the_fingerprint(tmp_path: Path) -> None:
     path = tmp_path / "data" / "interactions.parquet"
     frame = pl.read_parquet(path)
     frame.with_columns(rating=pl.lit(1.0).cast(pl.Float32)).write_parquet(path)
-    assert cp.load(tmp_path / "data").rating is not None
+    with pytest.raises(cp.DataError, match="found it changed or damaged; prepare it again"):
+        cp.load(tmp_path / "data")
+    reseal(tmp_path / "data")
     with pytest.raises(cp.DataError, match="do not match its fingerprint"):
-        cp.load(tmp_path / "data", verify=True)
+        cp.load(tmp_path / "data")
 
 
 def test_wrong_counts_are_noticed_at_once(tmp_path: Path) -> None:
     cp.save(full_log(), tmp_path / "data")
     path = tmp_path / "data" / "interactions.parquet"
     pl.read_parquet(path).head(3).write_parquet(path)
+    reseal(tmp_path / "data")
     with pytest.raises(cp.DataError, match="where it announces"):
         cp.load(tmp_path / "data")
 
@@ -296,7 +319,35 @@ def test_another_format_and_a_missing_split_are_named(tmp_path: Path) -> None:
     cp.save(full_log(), tmp_path / "data")
     with pytest.raises(cp.DataError, match="a stored split is needed"):
         cp.load_split(tmp_path / "data")
-    path = tmp_path / "data" / "dataset.json"
-    path.write_text(path.read_text().replace('"format": 1', '"format": 99'))
-    with pytest.raises(cp.DataError, match="must be in format 1; found format 99"):
+    reseal(tmp_path / "data", format=99)
+    with pytest.raises(cp.DataError, match="must be in format 2; found format 99"):
+        cp.load(tmp_path / "data")
+
+
+def test_a_flipped_bit_of_any_file_is_one_sentence(tmp_path: Path) -> None:
+    """Before anything parses it: some of these would end the process."""
+    split = cp.split_at_random(full_log(), np.random.default_rng(0), fractions=(0.25, 0.25))
+    cp.save(split, tmp_path / "data")
+    rng = np.random.default_rng(1)
+    for path in sorted((tmp_path / "data").iterdir()):
+        content = path.read_bytes()
+        for place in rng.integers(0, len(content), 40):
+            damaged = bytearray(content)
+            damaged[place] ^= 1 << rng.integers(8)
+            path.write_bytes(damaged)
+            with pytest.raises(cp.DataError, match=f"{path.name}' must be") as caught:
+                cp.load_split(tmp_path / "data")
+            assert "\n" not in str(caught.value)
+        path.write_bytes(content)
+    assert (cp.load_split(tmp_path / "data").part == split.part).all()
+
+
+def test_blank_bytes_within_a_column_are_noticed(tmp_path: Path) -> None:
+    log = cp.read({"user": np.arange(50_000) % 999, "item": np.arange(50_000) % 777})
+    cp.save(log, tmp_path / "data")
+    path = tmp_path / "data" / "interactions.parquet"
+    content = bytearray(path.read_bytes())
+    content[90_000:120_000] = bytes(30_000)
+    path.write_bytes(content)
+    with pytest.raises(cp.DataError, match=r"interactions.parquet' must be as it was written"):
         cp.load(tmp_path / "data")

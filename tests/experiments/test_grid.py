@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import counterplay as cp
+from counterplay.data.files import read_json
 from counterplay.errors import CounterplayError
 from counterplay.experiments.grid import (
     Job,
@@ -69,8 +69,8 @@ def test_every_job_has_its_result_and_a_failure_is_one(tmp_path: Path) -> None:
     assert results.failure(JOBS[0]) is None
     assert results.failure(JOBS[1]) == "a number must not be negative; found one; take another"
     assert results.failure(JOBS[3]) == "OverflowError: far too large"
-    kept = json.loads((tmp_path / "runs" / f"{JOBS[0].key}.json").read_text())
-    assert kept == {"job": {"number": 3}, "value": 9}
+    path = tmp_path / "runs" / f"{JOBS[0].key}.json"
+    assert read_json(path, "a result") == {"job": {"number": 3}, "value": 9}
 
 
 @pytest.mark.parametrize(("retry", "again"), [(False, [5]), (True, [-1, 2000, 5])])

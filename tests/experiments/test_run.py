@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 import torch
 
 import counterplay as cp
-from counterplay.experiments.config import run_config
+from counterplay.data.files import sealed
+from counterplay.experiments.config import RunConfig, run_config
 from counterplay.experiments.run import load_run, read_record, train_run
 from counterplay.learning.records import Epoch
 
@@ -112,3 +114,173 @@ def test_what_cannot_be_run_is_refused(dataset: Path, tmp_path: Path) -> None:
     with pytest.raises(cp.DataError, match=r"readable run.json"):
         read_record(tmp_path)
     assert torch.get_num_threads() == 1
+
+
+def break_off(dataset: Path, folder: Path, config: RunConfig) -> None:
+    def interrupt(epoch: Epoch) -> None:
+        if epoch.epoch == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_run(dataset, folder, config, callbacks=[interrupt])
+
+
+ATTENTION = [*FAST, "method=erm", "candidate.name=attn"]
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize(
+    ("setting", "difference"),
+    [
+        ("candidate.heads=4", "candidate.heads: began with 1, asked for 4"),
+        ("candidate.name=gmf", 'candidate.name: began with "attn", asked for "gmf"'),
+        ("exposure.dim=8", "exposure.dim: began with 4, asked for 8"),
+        ("method=acl", 'method: began with "erm", asked for "acl"'),
+        ("training.epochs=5", "training.epochs: began with 4, asked for 5"),
+        ("validation.k=5", "validation.k: began with 10, asked for 5"),
+    ],
+)
+def test_a_run_goes_on_only_with_what_it_began_with(
+    setting: str, difference: str, finished: bool, dataset: Path, tmp_path: Path
+) -> None:
+    config = run_config(None, ATTENTION)
+    folder = tmp_path / "run"
+    train_run(dataset, folder, config) if finished else break_off(dataset, folder, config)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.raises(cp.CheckpointError, match="with what it began with") as caught:
+        train_run(dataset, folder, run_config(None, [*ATTENTION, setting]), resume=True)
+    assert f"another {difference}; give the same" in str(caught.value)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize("what", ["log", "split"])
+def test_a_run_goes_on_only_with_the_data_it_began_with(
+    what: str, finished: bool, dataset: Path, tmp_path: Path
+) -> None:
+    config, folder = run_config(None, FAST), tmp_path / "run"
+    train_run(dataset, folder, config) if finished else break_off(dataset, folder, config)
+    split = cp.load_split(dataset)
+    log, part = split.interactions, np.array(split.part)
+    if what == "log":  # of a test row alone: training rows are the same
+        item = np.array(log.item)
+        row = np.flatnonzero(part == 2)[0]
+        item[row] = (item[row] + 1) % log.n_items
+        log = replace(log, item=item)
+    else:
+        row = np.flatnonzero(part == 1)[0]
+        part[row] = 2
+    cp.save(cp.Split(log, part, split.kind), tmp_path / "data")
+    with pytest.raises(cp.CheckpointError, match=rf'another data.{what}: began with "sha256:'):
+        train_run(tmp_path / "data", folder, config, resume=True)
+
+
+def test_what_is_left_of_a_finished_run_is_cleared(dataset: Path, tmp_path: Path) -> None:
+    config, folder = run_config(None, FAST), tmp_path / "run"
+    train_run(dataset, folder, config)
+    (folder / "checkpoint").mkdir()
+    (folder / "checkpoint" / "state.json").write_text("{}")
+    (folder / "begun.json").write_text("{}")
+    (folder / ".checkpoint.01234567.part").mkdir()
+    (folder / ".run.json.lock").write_text("")
+    train_run(dataset, folder, config, resume=True)
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["model.safetensors", "run.json"]
+
+
+def test_a_damaged_beginning_is_one_sentence(dataset: Path, tmp_path: Path) -> None:
+    config, folder = run_config(None, FAST), tmp_path / "run"
+    break_off(dataset, folder, config)
+    path = folder / "begun.json"
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b'"dim": 4', b'"dim": 5', 1))
+    with pytest.raises(cp.CheckpointError, match=r"begun.json' must be as it was written"):
+        train_run(dataset, folder, config, resume=True)
+    path.unlink()
+    with pytest.raises(cp.CheckpointError, match=r"found no begun.json"):
+        train_run(dataset, folder, config, resume=True)
+    path.write_bytes(content)
+    train_run(dataset, folder, config, resume=True)
+
+
+def test_there_is_one_training_at_a_time_in_a_folder(dataset: Path, tmp_path: Path) -> None:
+    config, refused = run_config(None, FAST), []
+
+    def again(epoch: Epoch) -> None:
+        with pytest.raises(cp.ConfigError, match="by one process at a time") as caught:
+            train_run(dataset, tmp_path / "run", config, resume=True)
+        refused.append(str(caught.value))
+
+    train_run(dataset, tmp_path / "run", config, callbacks=[again])
+    assert len(refused) == 4
+    assert f"found process {os.getpid()} on" in refused[0]
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_damaged_runs_are_one_sentence(dataset: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    train_run(dataset, folder, run_config(None, FAST))
+    train, rng = cp.load_split(dataset).train, np.random.default_rng(0)
+    for path in sorted(folder.iterdir()):
+        content = path.read_bytes()
+        for place in rng.integers(0, len(content), 40):
+            damaged = bytearray(content)
+            damaged[place] ^= 1 << rng.integers(8)
+            path.write_bytes(damaged)
+            with pytest.raises(cp.DataError, match=f"{path.name}' must be") as caught:
+                load_run(folder, train)
+            assert "\n" not in str(caught.value)
+        path.write_bytes(content)
+    load_run(folder, train)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"configuration": 1}, "no configuration that is one"),
+        ({"dataset": None}, "no dataset that is one"),
+        ({"files": []}, "no files that is one"),
+        ({"configuration": {"method": "magic"}}, r"no configuration.method that is one"),
+        ({"configuration": {"candidate": {"heads": "x"}}}, r"no configuration.candidate.heads"),
+        ({"format": 1}, "must be in format 2; found format 1; train again with this version"),
+        ({"configuration": {"candidate": {"dim": 5}}}, "weights of its run's candidate for these"),
+    ],
+)
+def test_a_record_that_is_none_is_one_sentence(
+    changes: dict[str, object], expected: str, dataset: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    train_run(dataset, folder, run_config(None, FAST))
+    path = folder / "run.json"
+    path.write_bytes(sealed(read_record(folder) | changes))  # by somebody who knows how
+    with pytest.raises(cp.DataError, match=expected) as caught:
+        load_run(folder, cp.load_split(dataset).train)
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_can_be_read_by_whoever_reads_the_record(dataset: Path, tmp_path: Path) -> None:
+    train_run(dataset, tmp_path / "run", run_config(None, FAST))
+    modes = {path.stat().st_mode for path in (tmp_path / "run").iterdir()}
+    assert len(modes) == 1
+    assert modes.pop() & 0o444 == (tmp_path / "run").stat().st_mode & 0o444
+
+
+def test_the_number_of_threads_is_recorded_and_a_change_is_told(
+    dataset: Path, tmp_path: Path
+) -> None:
+    config = run_config(None, [*FAST, "training.batch_size=2048"])
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        break_off(dataset, tmp_path / "run", config)
+        torch.set_num_threads(1)
+        with pytest.warns(cp.CounterplayWarning, match="began with 2 threads and goes on with 1"):
+            record = train_run(dataset, tmp_path / "run", config, resume=True)
+        assert record["threads"] == 1
+        assert "set OMP_NUM_THREADS to 2 for the same bytes" in record["notes"][0]
+        torch.set_num_threads(2)
+        small = train_run(dataset, tmp_path / "small", run_config(None, FAST))
+        large = train_run(dataset, tmp_path / "large", config)
+    finally:
+        torch.set_num_threads(before)
+    assert (small["threads"], large["threads"]) == (1, 2)

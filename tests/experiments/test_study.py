@@ -162,7 +162,7 @@ def test_interrupted_and_run_again_it_ends_in_the_same_bytes(
             raise Stopped
         return record
 
-    def written(value: object, path: Path) -> None:
+    def written(value: dict[str, Any], path: Path) -> None:
         write_json(value, path)
         if stage == "evaluation" and path.name == "evaluation.json":
             raise Stopped
@@ -219,11 +219,11 @@ def test_another_source_or_configuration_is_refused(
     before = {each: each.stat().st_mtime_ns for each in study.folder.rglob("*")}
     frame_of(seed=1).write_csv(tmp_path / "other.csv")
     for source, config, what in (
-        (tmp_path / "other.csv", quick(), "another source"),
-        (log, quick(seed=1), "another configuration"),
-        (frame_of(), quick(), "another source"),
+        (tmp_path / "other.csv", quick(), "another source: began with "),
+        (log, quick(seed=1), r"another configuration.seed: began with 0, asked for 1;"),
+        (frame_of(), quick(), "another source: began with "),
     ):
-        with pytest.raises(cp.ConfigError, match=f"{what} in '.*'; name another folder"):
+        with pytest.raises(cp.ConfigError, match=f"{what}.*; name another folder"):
             run_study(source, study.folder, config)
     assert {each: each.stat().st_mtime_ns for each in study.folder.rglob("*")} == before
 

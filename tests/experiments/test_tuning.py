@@ -13,6 +13,7 @@ import optuna
 import pytest
 
 import counterplay as cp
+from counterplay.data.files import read_json, sealed
 from counterplay.experiments import tuning
 from counterplay.experiments.config import RunConfig, configured
 from counterplay.experiments.evaluation import staged
@@ -41,7 +42,7 @@ def folder(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def result(folder: Path) -> dict[str, Any]:
-    return dict(json.loads((folder / "tuning.json").read_text(encoding="utf-8")))
+    return read_json(folder / "tuning.json", "a tuning")
 
 
 def files(folder: Path) -> list[str]:
@@ -85,7 +86,7 @@ def test_every_method_has_as_many_trials(result: dict[str, Any], folder: Path) -
             )
         tried = [json.dumps(trial["settings"]) for trial in found["trials"]]
         assert len(set(tried)) == 3
-    assert files(folder) == ["best-acl", "best-erm", "best-ps", "study.sqlite", "tuning.json"]
+    assert files(folder) == ["best-acl", "best-erm", "best-ps", "trials.json", "tuning.json"]
 
 
 def test_the_first_trial_is_the_default(result: dict[str, Any], dataset: Path) -> None:
@@ -329,7 +330,7 @@ def test_a_failed_trial_is_recorded_and_counts(
     assert values(found)[0][1:] == values(result)[0][1:]
     assert values(found)[2][1] is None
     assert len(trained) == 9
-    assert files(tmp_path) == ["best-acl", "best-erm", "best-ps", "study.sqlite", "tuning.json"]
+    assert files(tmp_path) == ["best-acl", "best-erm", "best-ps", "trials.json", "tuning.json"]
     assert tune_methods(dataset, tmp_path, settings()) == found  # and is not tried again
     assert len(trained) == 9
 
@@ -341,25 +342,25 @@ def test_a_method_may_fail_altogether(
     found = tune_methods(dataset, tmp_path, settings("trials=2", "methods=['ps','erm']"))
     assert (found["methods"][0]["best"], found["methods"][0]["run"]) == (None, None)
     assert found["methods"][1]["run"] == "best-erm"
-    assert files(tmp_path) == ["best-erm", "study.sqlite", "tuning.json"]
+    assert files(tmp_path) == ["best-erm", "trials.json", "tuning.json"]
 
 
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ("seed=6", "seed"),
-        ("training.epochs=3", "training"),
-        ("space.rate=0.01", "space"),
-        ("methods=['erm']", "methods"),
-        ("methods=['acl','erm','ps']", "methods"),
-        ("selection.estimator=standard", "selection"),
+        ("seed=6", "seed: began with 5, asked for 6"),
+        ("training.epochs=3", "training.epochs: began with 2, asked for 3"),
+        ("space.rate=0.01", r"space.rate.*: began with .*, asked for "),
+        ("methods=['erm']", r'methods: began with \["erm", "ps", "acl"\], asked for \["erm"\]'),
+        ("methods=['acl','erm','ps']", "methods: began with "),
+        ("selection.estimator=standard", r'selection.estimator: began with "popularity", asked'),
     ],
 )
 def test_a_folder_of_another_tuning_is_refused(
     change: str, named: str, folder: Path, dataset: Path
 ) -> None:
     before = (folder / "tuning.json").read_bytes()
-    with pytest.raises(cp.ConfigError, match=f"found one with another {named} in"):
+    with pytest.raises(cp.ConfigError, match=f"another {named}"):
         tune_methods(dataset, folder, settings(change))
     assert (folder / "tuning.json").read_bytes() == before
 
@@ -367,7 +368,7 @@ def test_a_folder_of_another_tuning_is_refused(
 def test_a_folder_of_other_data_is_refused(folder: Path, dataset: Path, tmp_path: Path) -> None:
     split = cp.load_split(dataset)
     cp.save(cp.split_at_random(split.interactions, np.random.default_rng(0)), tmp_path / "data")
-    with pytest.raises(cp.ConfigError, match="found one with another data in"):
+    with pytest.raises(cp.ConfigError, match=r"another data.split: began with"):
         tune_methods(tmp_path / "data", folder, settings())
 
 
@@ -398,17 +399,29 @@ def test_a_folder_with_something_else_is_refused(dataset: Path, tmp_path: Path) 
 
 def test_two_tunings_in_one_folder_are_refused(dataset: Path, tmp_path: Path) -> None:
     def again(*_: object) -> None:
-        with pytest.raises(cp.ConfigError, match="one tuning at a time; found another at work"):
+        with pytest.raises(cp.ConfigError, match="by one process at a time; found process"):
             tune_methods(dataset, tmp_path, settings())
 
     tune_methods(dataset, tmp_path, settings("methods=['erm']", "trials=1"), progress=again)
 
 
-def test_a_damaged_study_is_one_sentence(folder: Path, dataset: Path, tmp_path: Path) -> None:
-    (tmp_path / "study.sqlite").write_bytes(b"no database at all" * 100)
-    with pytest.raises(cp.DataError, match="must be readable and writable") as caught:
-        tune_methods(dataset, tmp_path, settings())
-    assert "\n" not in str(caught.value)
+def test_damaged_trials_are_one_sentence(folder: Path, dataset: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "out")
+    rng = np.random.default_rng(0)
+    for name in ("trials.json", "best-erm/run.json", "best-acl/model.safetensors"):
+        path = tmp_path / "out" / name
+        content = path.read_bytes()
+        for place in rng.integers(0, len(content), 3):
+            damaged = bytearray(content)
+            damaged[place] ^= 1
+            path.write_bytes(damaged)
+            with pytest.raises(cp.DataError, match=f"{name}' must be") as caught:
+                tune_methods(dataset, tmp_path / "out", settings())
+            assert "\n" not in str(caught.value)
+        path.write_bytes(content)
+    (tmp_path / "out" / "trials.json").write_bytes(sealed({"format": 1, "methods": {"erm": [1]}}))
+    with pytest.raises(cp.DataError, match="must hold the trials of a tuning"):
+        tune_methods(dataset, tmp_path / "out", settings())
 
 
 def test_data_that_nothing_can_be_selected_on_are_refused(dataset: Path, tmp_path: Path) -> None:
@@ -442,7 +455,7 @@ def test_optuna_is_silent_and_left_as_it_was(
     tune_methods(dataset, strange, settings("methods=['erm']", "trials=2"))
     assert capfd.readouterr() == ("", "")
     assert optuna.logging.get_verbosity() == before
-    assert files(strange) == ["best-erm", "study.sqlite", "tuning.json"]
+    assert files(strange) == ["best-erm", "trials.json", "tuning.json"]
 
 
 def test_only_the_notes_of_the_best_are_passed_on(

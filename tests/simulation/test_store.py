@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import counterplay as cp
+from counterplay.data.files import digests_of, read_json, sealed
 from counterplay.simulation.factors import Factors
 from counterplay.simulation.policies import Exponential, Mixture, Policy, Scored
 from counterplay.simulation.store import load_world, save_world
@@ -143,7 +144,7 @@ def test_the_files_are_plain(tmp_path: Path) -> None:
     names = {entry.name for entry in (tmp_path / "world").iterdir()}
     assert names == {"world.json", "world.safetensors", "users.parquet", "items.parquet"}
     said = json.loads((tmp_path / "world" / "world.json").read_text())
-    assert said["format"] == 1
+    assert said["format"] == 2
     assert said["counts"] == {"users": 10, "items": 8}
     assert (said["taste"]["kind"], said["policy"]["kind"]) == ("factors", "scored")
 
@@ -220,8 +221,10 @@ def test_a_folder_that_is_no_world_is_refused(tmp_path: Path) -> None:
 def test_another_format_is_named(tmp_path: Path) -> None:
     save_world(world(), tmp_path / "world")
     path = tmp_path / "world" / "world.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 2}))
-    with pytest.raises(cp.DataError, match="must be in format 1; found format 2"):
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 1}))
+    with pytest.raises(
+        cp.DataError, match="must be in format 2; found format 1; simulate it again"
+    ):
         load_world(tmp_path / "world")
 
 
@@ -230,9 +233,12 @@ def test_another_format_is_named(tmp_path: Path) -> None:
 def test_a_damaged_description_is_refused(key: str, value: object, tmp_path: Path) -> None:
     save_world(world(), tmp_path / "world")
     path = tmp_path / "world" / "world.json"
-    said = json.loads(path.read_text())
+    said = read_json(path, "a world")
     for damaged in ({**said, key: value}, {each: said[each] for each in said if each != key}):
         path.write_text(json.dumps(damaged))
+        with pytest.raises(cp.DataError, match="must be as it was written; found it changed"):
+            load_world(tmp_path / "world")
+        path.write_bytes(sealed(damaged))  # by somebody who knows how
         with pytest.raises(cp.DataError, match="must be as it was written; found in"):
             load_world(tmp_path / "world")
 
@@ -247,23 +253,34 @@ def test_a_damaged_or_missing_file_is_refused(name: str, tmp_path: Path) -> None
             (place / name).unlink()
         else:
             (place / name).write_bytes(content)
-        with pytest.raises(cp.DataError, match="must be as it was written; found in"):
+        with pytest.raises(cp.DataError, match=f"{name}' must be as it was written; found"):
             load_world(place)
 
 
-def test_one_flipped_bit_is_found(tmp_path: Path) -> None:
+def test_a_flipped_bit_of_any_file_is_found(tmp_path: Path) -> None:
     save_world(world(), tmp_path / "world")
-    path = tmp_path / "world" / "world.safetensors"
-    content = bytearray(path.read_bytes())
-    content[-3] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(cp.DataError, match="do not match their fingerprint"):
-        load_world(tmp_path / "world")
+    rng = np.random.default_rng(0)
+    for path in sorted((tmp_path / "world").iterdir()):
+        content = path.read_bytes()
+        for place in rng.integers(0, len(content), 40):
+            damaged = bytearray(content)
+            damaged[place] ^= 1 << rng.integers(8)
+            path.write_bytes(damaged)
+            with pytest.raises(cp.DataError, match=f"{path.name}' must be"):
+                load_world(tmp_path / "world")
+        path.write_bytes(content)
+    assert bytes_of(load_world(tmp_path / "world")) == bytes_of(world())
 
 
 def test_ids_of_another_world_are_refused(tmp_path: Path) -> None:
     save_world(world(), tmp_path / "world")
     save_world(Synthetic(n_users=10, n_items=8, n_shown=2).world(), tmp_path / "other")
     shutil.copy(tmp_path / "other" / "users.parquet", tmp_path / "world" / "users.parquet")
+    with pytest.raises(cp.DataError, match=r"users.parquet' must be as it was written"):
+        load_world(tmp_path / "world")
+    path = tmp_path / "world" / "world.json"
+    said = read_json(path, "a world")
+    said["files"] = digests_of(tmp_path / "world")
+    path.write_bytes(sealed(said))
     with pytest.raises(cp.DataError, match="10 user ids"):
         load_world(tmp_path / "world")

@@ -49,8 +49,8 @@ def spread(arguments: list[str]) -> list[str]:
     return read
 
 
-def check_out(out: Path | None) -> None:
-    """Refuse a place that cannot be written before any work is done."""
+def check_out(out: Path | None, *inputs: Path | None) -> None:
+    """Refuse a place that cannot be written, or that is read, before any work is done."""
     if out is None:
         return
     folder = out.parent
@@ -59,6 +59,9 @@ def check_out(out: Path | None) -> None:
             f"--out must name a file in a folder that exists and can be written to; found '{out}'; "
             "name another"
         )
+    from counterplay.data.publishing import check_output
+
+    check_output(out, *inputs)
 
 
 def by_stem(files: Sequence[Path]) -> dict[str, Path]:

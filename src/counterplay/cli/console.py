@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -28,8 +30,40 @@ from rich.text import Text
 
 from counterplay.experiments.notes import noted
 
-out = Console(highlight=False, soft_wrap=True, emoji=False)
-err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def shown(text: str) -> str:
+    r"""Return a text with its control characters spelt out: a terminal would obey them.
+
+    Example:
+        >>> shown("a\x1b[2Jb")
+        'a\\x1b[2Jb'
+    """
+    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def _cell(text: str) -> str:
+    """Return a text that stays in its line."""
+    return shown(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+class _Console(Console):
+    """Shows names from outside as they are: neither their controls nor their markup count."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*map(_plain, objects), **options)
+
+    def out(self, *objects: Any, **options: Any) -> None:
+        super().out(*map(_plain, objects), **options)
+
+
+def _plain(value: Any) -> Any:
+    return shown(value) if isinstance(value, str) else value
+
+
+out = _Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
+err = _Console(stderr=True, highlight=False, soft_wrap=True, emoji=False, markup=False)
 _WIDEST = 100_000  # characters of a line that goes to a file
 
 
@@ -39,16 +73,18 @@ class Interrupted(Exception):  # noqa: N818 - it is the user's wish, not an erro
 
 def say(text: str) -> None:
     """Say why a command ends, in a line of its own."""
-    err.print(f"counterplay: {' '.join(text.split())}", markup=False)
+    err.print(f"counterplay: {_cell(' '.join(text.split()))}", markup=False)
 
 
 def print_json(value: object) -> None:
     """Print a result for machines."""
-    out.out(json.dumps(value, indent=2, ensure_ascii=False))
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    out.out(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def print_pairs(rows: dict[str, str]) -> None:
     """Print a short result for people, a name and a value a line."""
+    rows = {_cell(name): _cell(value) for name, value in rows.items()}
     if not out.is_terminal:
         widest = max(map(len, rows), default=0)
         for name, value in rows.items():
@@ -64,11 +100,15 @@ def print_pairs(rows: dict[str, str]) -> None:
 
 def print_table(title: str, columns: dict[str, list[str]]) -> None:
     """Print a result for people, a column a name."""
-    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=Text(_cell(title)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+    )
     for place, name in enumerate(columns):  # names of runs may be long: they are folded
-        table.add_column(name, no_wrap=place > 0, overflow="fold", min_width=None if place else 6)
+        table.add_column(
+            Text(_cell(name)), no_wrap=place > 0, overflow="fold", min_width=None if place else 6
+        )
     for row in zip(*columns.values(), strict=True):
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(_cell(cell)) for cell in row))
     if not out.is_terminal:
         everything = out.options.update(max_width=_WIDEST)
         table.width = Measurement.get(out, everything, table).maximum
@@ -81,7 +121,7 @@ def notes() -> Iterator[list[str]]:
     with noted() as collected:
         yield collected
     for note in collected:
-        err.print(f"note: {note}", markup=False)
+        err.print(f"note: {_cell(note)}", markup=False)
 
 
 @contextmanager
@@ -94,9 +134,9 @@ def progress(text: str, *, unit: str = "rows") -> Iterator[Callable[..., None]]:
     if unit == "bytes":
         counts = (DownloadColumn(), TransferSpeedColumn())
     with _moving(BarColumn(bar_width=16), *counts, TimeRemainingColumn()) as bar:
-        task = bar.add_task(escape(text), total=None)
+        task = bar.add_task(escape(_cell(text)), total=None)
         yield lambda done, total, text=text: bar.update(
-            task, completed=done, total=total, description=escape(text)
+            task, completed=done, total=total, description=escape(_cell(text))
         )
 
 
@@ -107,7 +147,7 @@ def stages() -> Callable[[str], None]:
     def tell(text: str) -> None:
         nonlocal last
         if text != last and not err.is_terminal:
-            err.print(text, markup=False)
+            err.print(_cell(text), markup=False)
         last = text
 
     return tell
@@ -117,7 +157,7 @@ def stages() -> Callable[[str], None]:
 def working(text: str) -> Iterator[None]:
     """Show that work of unknown length goes on, and for how long it has."""
     with _moving(TimeElapsedColumn()) as bar:
-        bar.add_task(escape(text), total=None)
+        bar.add_task(escape(_cell(text)), total=None)
         yield
 
 

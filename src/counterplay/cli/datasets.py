@@ -34,6 +34,6 @@ def datasets(
         )
         return
     for each in DATASETS.values():
-        console.out.print(f"[bold]{each.name}[/bold]  {each.title}: {each.rows}")
+        console.out.print(f"[bold]{each.name}[/bold]  {each.title}: {each.rows}", markup=True)
         console.out.print(f"    licence: {each.licence}", markup=False)
         console.out.print(f"    cite: {each.citation}", markup=False)

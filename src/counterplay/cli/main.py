@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import signal
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Annotated
 import typer
 
 import counterplay
-from counterplay.cli import console
+from counterplay.cli import console, signals
 from counterplay.cli.arguments import spread
 from counterplay.cli.datasets import datasets
 from counterplay.cli.download import download
@@ -28,11 +29,13 @@ from counterplay.cli.train import train
 from counterplay.cli.tune import tune
 from counterplay.cli.usage import UsageError, sentence
 from counterplay.cli.worlds import check_world, online, simulate
-from counterplay.errors import ConfigError, CounterplayError, DataError
+from counterplay.errors import CheckpointError, ConfigError, CounterplayError, DataError
 
 NAME = "counterplay"
 DEBUG = "COUNTERPLAY_DEBUG"
-FAILED, BAD_INPUT, INTERRUPTED, TERMINATED = 1, 2, 130, 143
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+_FULL = re.compile(r"no space left on device|os error 28|quota exceeded|disk is full", re.I)
+_LOCKED = re.compile(r"permission denied|os error 13|read-only file system|os error 30", re.I)
 
 COMMANDS: dict[str, list[Callable[..., None]]] = {  # panels of the help, in the order of use
     "From a log to a decision": [run, report, demo],
@@ -71,8 +74,9 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every way out has one line and one exit code."""
-    if arguments is None:  # a real command: being ended must clean up, as being interrupted does
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    is_command = arguments is None
+    if arguments is None:
+        signals.listen()
         if isinstance(sys.stdout, TextIOWrapper):  # ids may hold what the terminal cannot show
             sys.stdout.reconfigure(errors="backslashreplace")
         arguments = sys.argv[1:]
@@ -81,16 +85,29 @@ def main(arguments: list[str] | None = None) -> None:
         code = app(words, prog_name=NAME, standalone_mode=False, obj=words)  # an exit code, or None
         if code == INTERRUPTED:
             raise KeyboardInterrupt
+        sys.stdout.flush()  # here: later, nobody could say that it failed
+        text = ""
     except KeyboardInterrupt:
-        code, text = INTERRUPTED, "interrupted; nothing half-written was left behind"
+        code, text = signals.exit_code(), signals.SAID
     except Exception as error:
         if os.environ.get(DEBUG):
             traceback.print_exception(error)
         code, text = _account(error, words)
-    else:
-        sys.exit(code or 0)
-    console.say(text)
-    sys.exit(code)
+    if is_command:
+        signals.ignore()
+    if text:
+        console.say(text)
+        if is_command:
+            _discard_output()
+    sys.exit(code or 0)
+
+
+def _discard_output() -> None:
+    """Forget what standard output did not take: it would be tried again at the very end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _account(error: Exception, arguments: list[str]) -> tuple[int, str]:
@@ -98,21 +115,40 @@ def _account(error: Exception, arguments: list[str]) -> tuple[int, str]:
     if isinstance(error, UsageError):
         return BAD_INPUT, sentence(error, NAME, arguments)
     if isinstance(error, console.Interrupted):
-        return INTERRUPTED, f"interrupted; {error}"
-    if isinstance(error, DataError | ConfigError):
+        return signals.exit_code(), f"interrupted; {error}"
+    if signals.received():  # what it was noticed by in the middle of something
+        return signals.exit_code(), signals.SAID
+    if isinstance(error, DataError | ConfigError | CheckpointError):
         return BAD_INPUT, str(error)
     if isinstance(error, CounterplayError):
         return FAILED, str(error)
     if isinstance(error, MemoryError) or "allocate memory" in str(error):  # torch has no class
         found = str(error) or "too little"
         return FAILED, f"the work must fit into memory; found {found}; ask for less"
-    if isinstance(error, OSError):
-        known = isinstance(error, PermissionError | NotADirectoryError)
-        return (
-            BAD_INPUT if known else FAILED,
-            f"files must be readable and writable; found {error}; check the path and the disk",
-        )
+    refusal = _refusal(error)
+    if refusal is not None:
+        return BAD_INPUT, refusal
     return FAILED, (
         f"this is a mistake in {NAME}; found {type(error).__name__}: {error}; "
         f"run again with {DEBUG}=1 for the details, and report it"
     )
+
+
+def _refusal(error: Exception) -> str | None:
+    """Return the sentence of what the system refused, whoever asked it; None if it was not that."""
+    said = str(error)
+    number = error.errno if isinstance(error, OSError) else None
+    place = getattr(error, "filename", None)
+    where = "" if place is None else f" at '{os.fsdecode(place)}'"
+    if number in (errno.ENOSPC, errno.EDQUOT) or _FULL.search(said):
+        return (
+            f"the disk must have room for what is written; found no space left{where}; free some, "
+            "and give the same command again"
+        )
+    if isinstance(error, OSError) or _LOCKED.search(said):
+        reason = (isinstance(error, OSError) and error.strerror) or said
+        return (
+            f"files must be readable and writable; found {reason}{where}; check the path, its "
+            "permissions and the disk"
+        )
+    return None

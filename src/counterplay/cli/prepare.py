@@ -88,10 +88,10 @@ def prepare(
 
     Example: counterplay prepare clicks.parquet --user uid --item sku --out data/clicks
     """
-    from counterplay.data.files import check_free
     from counterplay.data.preparation import Preparation
     from counterplay.data.preparation import prepare as prepare_log
     from counterplay.data.profile import profile
+    from counterplay.data.publishing import check_free
     from counterplay.data.splits import Split
     from counterplay.data.store import FILES, save
 

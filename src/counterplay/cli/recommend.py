@@ -34,7 +34,7 @@ def recommend(
     """
     from counterplay.experiments.serving import recommend_run
 
-    check_out(out)
+    check_out(out, users)
     lengths = k or [10]
     if len(lengths) > 1:  # other commands take several
         raise ConfigError(

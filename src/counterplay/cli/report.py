@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,7 +31,7 @@ def report(
     """
     from counterplay.report.page import write_report
 
-    check_out(out)
+    check_out(out, evaluation)
     record = _study(paths, evaluation) or _runs(paths, evaluation)
     write_report(record, out)
     if as_json:
@@ -102,13 +101,10 @@ def _command(run: dict[str, Any]) -> str | None:
 
 
 def _evaluation(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        found = None
-    if not isinstance(found, dict) or not isinstance(found.get("estimates"), list):
-        raise DataError(
-            "--evaluation must be the JSON that counterplay evaluate or compare wrote with --out; "
-            f"found something else, or nothing, at '{path}'; write it again"
-        )
+    from counterplay.data.files import read_json
+
+    what = "the JSON that counterplay evaluate or compare wrote with --out"
+    found = read_json(path, what, remedy="write it again", may_lack_seal=True)
+    if not isinstance(found.get("estimates"), list):
+        raise DataError(f"'{path}' must be {what}; found something else; write it again")
     return found

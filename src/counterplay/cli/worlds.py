@@ -63,8 +63,8 @@ def simulate(
 
     Example: counterplay simulate synthetic --out world --confounding 0.5
     """
-    from counterplay.data.files import check_free
     from counterplay.data.profile import profile
+    from counterplay.data.publishing import check_free
     from counterplay.experiments.worlds import write_world
     from counterplay.simulation.logs import RATES, check_rates
     from counterplay.simulation.store import FILES
@@ -162,7 +162,7 @@ def online(
     from counterplay.experiments.worlds import online_runs
     from counterplay.simulation.online import OnlineTest
 
-    check_out(out)
+    check_out(out, config)
     options: dict[str, Any] = {
         "n_days": days,
         "k": k or None,

@@ -1,110 +1,155 @@
-"""Write beside, then rename: whoever looks sees all of a result or nothing of it."""
+"""Files that say of themselves, or of their neighbours, whether they are as they were written.
+
+A JSON file of ours ends in a digest of its own bytes, the digest left out; what lies beside it
+has its digest in there. So nothing is parsed that was changed or damaged since.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
-import secrets
-import shutil
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+import re
 from typing import TYPE_CHECKING, Any
 
-from counterplay.errors import ConfigError, DataError
+from counterplay.data.publishing import new_file
+from counterplay.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Set
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_NONE = f"sha256:{'0' * 64}"
+_SEAL = re.compile(rb'"digest": "(sha256:[0-9a-f]{64})"\n?\}\n\Z')
+_TAIL = 128  # bytes that a seal is within
 
 
-@dataclass(frozen=True, slots=True)
-class Replaceable:
-    """A folder that may be replaced: it holds all of `required` and nothing but `known`."""
-
-    required: Set[str]
-    known: Set[str]
-
-    def matches(self, folder: Path) -> bool:
-        """Tell whether `folder` is such a one."""
-        return self.required <= {entry.name for entry in folder.iterdir()} <= self.known
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
-@contextmanager
-def new_directory(target: Path, *, replacing: Replaceable | None = None) -> Iterator[Path]:
-    """Give a temporary folder next to `target` that becomes `target` when all went well."""
-    target = target.resolve()
-    check_free(target, replacing=replacing)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    folder = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+def digests_of(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file in a folder, by name."""
+    return {path.name: digest_of(path) for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def check_digest(path: Path, digests: Mapping[str, str], *, remedy: str) -> None:
+    """Refuse a file whose bytes are not those of its digest, before anybody parses it."""
     try:
-        folder.mkdir()
-        yield folder
-        _put(folder, target)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _put(folder: Path, target: Path) -> None:
-    """Move `folder` to `target`; what was there is deleted only after that."""
-    previous = folder.with_name(f"{folder.name}.previous")
-    if target.exists():
-        target.rename(previous)
-    try:
-        folder.rename(target)
-    except BaseException:
-        if previous.exists():
-            previous.rename(target)
-        raise
-    shutil.rmtree(previous, ignore_errors=True)
-
-
-def check_free(target: Path, *, replacing: Replaceable | None = None) -> None:
-    """Refuse a target that cannot be written, or where something is that must not be replaced."""
-    target = target.resolve()
-    if target.is_dir() and target.samefile(Path.cwd()):
-        raise ConfigError(
-            f"the output must not be the folder that one stands in; found '{target}'; name another "
-            "one"
-        )
-    parent = next(each for each in target.parents if each.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-        raise ConfigError(
-            f"the output must be in a folder that can be written to; found '{parent}'; name "
-            "another place"
-        )
-    if not target.exists():
-        return
-    if target.is_dir() and (
-        not any(target.iterdir()) or (replacing is not None and replacing.matches(target))
-    ):
-        return
-    only = " or one that was written by this command" if replacing else ""
-    raise ConfigError(
-        f"the output must be a new or empty folder{only}; found something at '{target}'; name "
-        "another one, or remove it"
-    )
-
-
-def write_json(value: object, path: Path, *, indent: int | None = 2) -> None:
-    """Write plain values, all of them or nothing; without an indent on one line."""
-    beside = path.with_name(f"{path.name}.part")
-    try:
-        text = json.dumps(value, indent=indent, ensure_ascii=False)
-        beside.write_text(f"{text}\n", encoding="utf-8")
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def read_json(path: Path, what: str, *, remedy: str = "name another") -> dict[str, Any]:
-    """Return the plain values of a file, which must be `what`."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-        found = None if isinstance(value, dict) else "something else"
+        same = digest_of(path) == digests.get(path.name)
+        found = "it changed or damaged"
     except FileNotFoundError:
-        found = "nothing there"
-    except (OSError, ValueError) as error:
+        same, found = False, "nothing there"
+    except OSError as error:
+        same, found = False, error.strerror or str(error)
+    if not same:
+        raise DataError(f"'{path}' must be as it was written; found {found}; {remedy}")
+
+
+def sealed(value: Mapping[str, Any], *, indent: int | None = 2) -> bytes:
+    """Return plain values as JSON that ends in its own digest; without an indent on one line."""
+    text = json.dumps({**value, "digest": _NONE}, indent=indent, ensure_ascii=False)
+    blank = f"{text}\n".encode(errors="surrogatepass")  # paths may hold any bytes
+    place = blank.rindex(_NONE.encode())
+    digest = f"sha256:{hashlib.sha256(blank).hexdigest()}".encode()
+    return blank[:place] + digest + blank[place + len(_NONE) :]
+
+
+def write_json(value: Mapping[str, Any], path: Path, *, indent: int | None = 2) -> None:
+    """Write plain values with their seal, all of them or nothing."""
+    content = sealed(value, indent=indent)
+    with new_file(path) as beside:
+        beside.write_bytes(content)
+
+
+def read_json(
+    path: Path,
+    what: str,
+    *,
+    remedy: str = "name another",
+    format: int | None = None,  # noqa: A002 - what the key is called
+    may_lack_seal: bool = False,
+) -> dict[str, Any]:
+    """Return the plain values of a file, which must be `what` and as it was written.
+
+    Args:
+        path: Where it is.
+        what: What it must be, in words.
+        remedy: What to do if it is not.
+        format: The value that its key `format` must have.
+        may_lack_seal: Whether one without a seal is read too: results of before there were seals.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise _refused(path, what, "nothing there", remedy) from None
+    except OSError as error:
+        raise _refused(path, what, error.strerror or str(error), remedy) from None
+    seal = _SEAL.search(content, max(0, len(content) - _TAIL))
+    if seal and not _fits(content, seal):
+        raise _changed(path, remedy)
+    try:
+        value = json.loads(content.decode("utf-8", "surrogatepass"))
+        found = None if isinstance(value, dict) else "something else"
+    except RecursionError:
+        found = "values within values, too deep to read"
+    except ValueError as error:
         found = str(error)
     if found is not None:
-        raise DataError(f"'{path}' must be {what}; found {found}; {remedy}")
-    return dict(value)
+        raise _refused(path, what, found, remedy)
+    if format is not None and value.get("format") != format:
+        raise DataError(
+            f"'{path}' must be in format {format}; found format {value.get('format')}; {remedy} "
+            "with this version"
+        )
+    if not seal and not (may_lack_seal and _never_had_one(content)):
+        raise _changed(path, remedy, "it changed or damaged, or of an earlier version")
+    return {key: each for key, each in value.items() if key != "digest"}
+
+
+def difference(began: Mapping[str, Any], asked: Mapping[str, Any]) -> str | None:
+    """Say where plain values that work began with are not those that it is to go on with.
+
+    Example:
+        >>> difference({"model": {"heads": 1, "dim": 8}}, {"model": {"heads": 4, "dim": 8}})
+        'model.heads: began with 1, asked for 4'
+    """
+    before, now = leaves(began), leaves(asked)
+    for name in {**before, **now}:
+        if name not in before or name not in now or before[name] != now[name]:
+            one, other = (
+                json.dumps(each[name], ensure_ascii=False) if name in each else "none"
+                for each in (before, now)
+            )
+            return f"{name}: began with {one}, asked for {other}"
+    return None
+
+
+def leaves(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Return nested values by the names that `section.key=value` has for them."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        deeper = isinstance(value, dict) and value
+        found |= leaves(value, f"{above}{key}.") if deeper else {f"{above}{key}": value}
+    return found
+
+
+def _fits(content: bytes, seal: re.Match[bytes]) -> bool:
+    begin, end = seal.span(1)
+    blank = content[:begin] + _NONE.encode() + content[end:]
+    return seal[1] == f"sha256:{hashlib.sha256(blank).hexdigest()}".encode()
+
+
+def _never_had_one(content: bytes) -> bool:
+    """Tell a file without a seal from one whose seal was damaged."""
+    tail = content[-_TAIL:]
+    return b"digest" not in tail and b"sha256:" not in tail
+
+
+def _changed(path: Path, remedy: str, found: str = "it changed or damaged") -> DataError:
+    return DataError(f"'{path}' must be as it was written; found {found}; {remedy}")
+
+
+def _refused(path: Path, what: str, found: str, remedy: str) -> DataError:
+    return DataError(f"'{path}' must be {what}; found {found}; {remedy}")

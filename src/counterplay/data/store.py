@@ -4,16 +4,16 @@
     users.parquet          id and features, one row a user; the row's number is the index
     items.parquet          the same for items
     split.parquet          part of each row: 0 train, 1 validation, 2 test (where there is a split)
-    dataset.json           name, counts, source, filter, split, fingerprint
+    dataset.json           name, counts, source, filter, split, fingerprint, digests of the files
 
 The numeric columns are written plainly, each in one page, so that any Parquet reader can read
-them and this one can map them: loading touches no row (docs/decisions/0002).
+them and this one can map them: loading copies no row (docs/decisions/0002). Every load compares
+the files with their digests before it parses them, and what was read with the fingerprint.
 """
 
 from __future__ import annotations
 
 import inspect
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,9 +24,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from counterplay.data.features import FeatureTable
-from counterplay.data.files import Replaceable, new_directory
+from counterplay.data.files import check_digest, digests_of, read_json, sealed
 from counterplay.data.formats import first_line
 from counterplay.data.interactions import COLUMNS, Interactions, Step
+from counterplay.data.publishing import Replaceable, new_directory
 from counterplay.data.splits import Split
 from counterplay.data.vocabulary import Vocabulary
 from counterplay.errors import DataError
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-FORMAT = 1
+FORMAT = 2
 _ROWS_A_GROUP = 1 << 27  # a page is at most 2 GiB, an int64 column of this length half of that
 _TYPES: dict[str, pa.DataType] = {
     "user": pa.int32(),
@@ -50,8 +51,10 @@ _TYPES: dict[str, pa.DataType] = {
 }
 _MAPPABLE = {"user": np.int32, "item": np.int32, "rating": np.float32, "propensity": np.float64}
 _MAPPABLE |= {"time": np.int64}
-_REQUIRED = {"dataset.json", "interactions.parquet", "users.parquet", "items.parquet"}
-FILES = Replaceable(_REQUIRED, _REQUIRED | {"split.parquet"})
+DESCRIPTION = "dataset.json"
+_TABLES = ("interactions.parquet", "users.parquet", "items.parquet")
+_REMEDY = "prepare it again"
+FILES = Replaceable({DESCRIPTION, *_TABLES}, {DESCRIPTION, *_TABLES, "split.parquet"})
 
 
 def save(log: Interactions | Split, directory: str | Path, *, overwrite: bool = False) -> None:
@@ -68,19 +71,43 @@ def save(log: Interactions | Split, directory: str | Path, *, overwrite: bool = 
             frame.write_parquet(folder / f"{plural}.parquet")
         if isinstance(log, Split):
             _write_columns(folder / "split.parquet", {"part": log.part})
-        description = json.dumps(_description(log, interactions), indent=2, ensure_ascii=False)
-        (folder / "dataset.json").write_text(description + "\n", encoding="utf-8")
+        description = _description(log, interactions) | {"files": digests_of(folder)}
+        (folder / DESCRIPTION).write_bytes(sealed(description))
 
 
-def load(directory: str | Path, *, verify: bool = False) -> Interactions:
-    """Load the interactions of a dataset directory, memory-mapped.
+def load(directory: str | Path) -> Interactions:
+    """Load the interactions of a dataset directory, memory-mapped, as they were written."""
+    return _load(Path(directory))[0]
 
-    Args:
-        directory: The dataset directory.
-        verify: Read all of it and compare with its fingerprint.
-    """
+
+def load_split(directory: str | Path) -> Split:
+    """Load a dataset directory with the split that was stored in it."""
     folder = Path(directory)
+    interactions, description = _load(folder)
+    stored = description["split"]
+    if stored is None:
+        raise DataError(
+            f"a stored split is needed; found none in '{folder}'; prepare it again with a split, "
+            "or load it and split it"
+        )
+    path = folder / "split.parquet"
+    check_digest(path, description["files"], remedy=_REMEDY)
+    try:
+        part = dict(_read_columns(path, ("part",)))["part"]
+        split = Split(interactions, part, stored["kind"])
+        announced = stored["fingerprint"]
+    except (OSError, pa.ArrowException, KeyError, TypeError) as error:
+        raise _damaged(folder, f"a split that cannot be read ({first_line(error)})") from None
+    if split.fingerprint != announced:
+        raise _damaged(folder, "a split that does not match its fingerprint")
+    return split
+
+
+def _load(folder: Path) -> tuple[Interactions, dict[str, Any]]:
+    """Return the interactions of a dataset directory, and what `dataset.json` says."""
     description = describe(folder)
+    for name in _TABLES:
+        check_digest(folder / name, description["files"], remedy=_REMEDY)
     try:
         columns = dict(_read_columns(folder / "interactions.parquet", COLUMNS))
         users, user_features = _read_ids(folder / "users.parquet")
@@ -106,50 +133,24 @@ def load(directory: str | Path, *, verify: bool = False) -> Interactions:
         source=description["source"],
         steps=steps,
     )
-    if verify and interactions.fingerprint != description["fingerprint"]:
+    if interactions.fingerprint != description["fingerprint"]:
         raise _damaged(folder, "contents that do not match its fingerprint")
-    return interactions
-
-
-def load_split(directory: str | Path, *, verify: bool = False) -> Split:
-    """Load a dataset directory with the split that was stored in it."""
-    folder = Path(directory)
-    interactions, description = load(folder, verify=verify), describe(folder)
-    if description["split"] is None:
-        raise DataError(
-            f"a stored split is needed; found none in '{folder}'; prepare it again with a split, "
-            "or load it and split it"
-        )
-    stored = description["split"]
-    try:
-        part = dict(_read_columns(folder / "split.parquet", ("part",)))["part"]
-        split = Split(interactions, part, stored["kind"])
-        announced = stored["fingerprint"]
-    except (OSError, pa.ArrowException, KeyError, TypeError) as error:
-        raise _damaged(folder, f"a split that cannot be read ({error})") from None
-    if verify and split.fingerprint != announced:
-        raise _damaged(folder, "a split that does not match its fingerprint")
-    return split
+    return interactions, description
 
 
 def describe(directory: str | Path) -> dict[str, Any]:
-    """Return what `dataset.json` says."""
+    """Return what `dataset.json` says, if it is as it was written."""
     folder = Path(directory)
-    try:
-        description = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    path = folder / DESCRIPTION
+    if not path.exists():
         raise DataError(
             f"a dataset directory must hold a readable dataset.json; found none in '{folder}'; "
             "make one with counterplay prepare"
-        ) from None
-    keys = {"format", "name", "counts", "source", "filter", "split", "fingerprint"}
-    if not isinstance(description, dict) or keys - description.keys():
-        raise _damaged(folder, "a dataset.json without all of its entries")
-    if description["format"] != FORMAT:
-        raise DataError(
-            f"'{folder}' must be in format {FORMAT}; found format {description['format']}; "
-            "prepare it again with this version"
         )
+    description = read_json(path, "of a dataset directory", remedy=_REMEDY, format=FORMAT)
+    keys = {"name", "counts", "source", "filter", "split", "fingerprint", "files"}
+    if keys - description.keys() or not isinstance(description["files"], dict):
+        raise _damaged(folder, "a dataset.json without all of its entries")
     return description
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 
+from counterplay.data.publishing import new_file
 from counterplay.errors import ConfigError
 from counterplay.evaluation.ranks import MEMORY, hide, with_all_scores
 
@@ -108,10 +109,9 @@ def write_top_k(
 
     `progress` is called with the number of users done so far, and of all.
     """
-    beside = path.with_name(f"{path.name}.part")
     writer: pq.ParquetWriter | None = None
     begin = 0
-    try:
+    with new_file(path) as beside:
         for items, found in _parts(scores, users, seen, k, memory, None):
             table = _rows(users[begin : begin + len(items)], items, found, seen).to_arrow()
             begin += len(items)
@@ -124,9 +124,6 @@ def write_top_k(
             _rows(users, none.astype(np.int32), none, seen).write_parquet(beside)
         else:
             writer.close()
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _rows(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from counterplay.data.files import leaves
 from counterplay.errors import ConfigError
 from counterplay.learning.config import Game, Training, Weighted
 from counterplay.models.registry import ModelName, build
@@ -121,12 +122,17 @@ def configured(
                 f"a configuration must be a readable TOML file; found none at '{file}'; name "
                 "another"
             ) from None
+        except RecursionError:
+            raise ConfigError(
+                "a configuration must be a readable TOML file; found values within values, too "
+                f"deep to read, in '{file}'; correct it"
+            ) from None
         except (OSError, ValueError) as error:
             raise ConfigError(
                 f"a configuration must be a readable TOML file; found {error} in '{file}'; "
                 "correct it"
             ) from None
-    written = _leaves(values)
+    written = leaves(values)
     for key, value in (options or {}).items():
         if value is not None:
             _put(values, key, value)
@@ -163,7 +169,7 @@ def _literal(text: str) -> object:
     """Read a value as TOML would; what is none is text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
 
 
@@ -203,17 +209,8 @@ def training_command(configuration: dict[str, Any], name: str) -> str:
     given = RunConfig.model_validate(configuration).model_dump(mode="json")
     settings = [
         f"--set {shlex.quote(f'{key}={json.dumps(value)}')}"
-        for key, value in _leaves(given).items()
-        if value is not None and value != _leaves(usual).get(key)
+        for key, value in leaves(given).items()
+        if value is not None and value != leaves(usual).get(key)
     ]
     words = ["counterplay train DATA", f"--out {shlex.quote(name)}", f"--method {method}"]
     return " ".join(words + settings)
-
-
-def _leaves(values: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Return nested values by the names that `section.key=value` has for them."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        deeper = isinstance(value, dict)
-        found |= _leaves(value, f"{above}{key}.") if deeper else {f"{above}{key}": value}
-    return found

@@ -9,15 +9,14 @@ model.onnx       the model itself
 
 from __future__ import annotations
 
-import hashlib
-import json
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from counterplay.data.files import check_free, new_directory
+from counterplay.data.files import digests_of, sealed
+from counterplay.data.publishing import check_free, new_directory
 from counterplay.errors import ConfigError, CounterplayError
 from counterplay.evaluation.scoring import ModelScores
 from counterplay.experiments.onnx_export import check_onnx, onnx_scores, write_onnx
@@ -124,11 +123,8 @@ def export_run(
             assert vectors is not None
             rng = streams.numpy("export", "recall")
             described["ann"] = write_index(vectors, log, folder, rng)
-        described["files"] = {
-            file.name: _digest(file) for file in sorted(folder.iterdir()) if file.is_file()
-        }
-        text = json.dumps(described, indent=2, ensure_ascii=False) + "\n"
-        (folder / "export.json").write_text(text, encoding="utf-8")
+        described["files"] = digests_of(folder)
+        (folder / "export.json").write_bytes(sealed(described))
     return described
 
 
@@ -156,8 +152,3 @@ def _agreement(
             f"a difference of {relative:.2g}; look at the model's weights, and report it"
         )
     return {"pairs": own.size, "difference": difference, "relative_difference": relative}
-
-
-def _digest(file: Path) -> str:
-    with file.open("rb") as stream:
-        return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"

@@ -11,6 +11,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -94,7 +95,9 @@ class Results:
         path = self.folder / f"{job.key}.json"
         if job.key not in self._read and path.exists():
             remedy = "remove it, and the job is run again"
-            self._read[job.key] = read_json(path, "the result of a job", remedy=remedy)
+            self._read[job.key] = read_json(
+                path, "the result of a job", remedy=remedy, may_lack_seal=True
+            )
         return self._read.get(job.key)
 
 
@@ -150,7 +153,8 @@ def _in_processes(workers: int, work: Work, jobs: Sequence[Job]) -> Iterator[tup
         return
     threads = max(1, n_cores() // workers)
     with _pool(min(workers, len(jobs)), threads) as pool:
-        under_way = {pool.submit(attempt, work, job): job for job in jobs}
+        with _uninterrupted():
+            under_way = {pool.submit(attempt, work, job): job for job in jobs}
         try:
             for done in as_completed(under_way):
                 yield under_way.pop(done), done.result()
@@ -176,6 +180,19 @@ def _pool(workers: int, threads: int) -> Iterator[ProcessPoolExecutor]:
             child.terminate()
         raise
     pool.shutdown()
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Start processes that Ctrl-C does not reach: this one ends them, and speaks for them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin(threads: int) -> None:

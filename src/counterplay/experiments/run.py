@@ -1,26 +1,17 @@
-"""Train a model on a prepared dataset and keep what came of it in a run directory.
-
-run.json             configuration, seed, versions, dataset, epochs, validation, notes
-model.safetensors    candidate, exposure model and link, at their best
-checkpoint/          while training
-"""
+"""Train a model on a prepared dataset and keep what came of it in a run directory."""
 
 from __future__ import annotations
 
-import json
 import platform
-import shutil
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from scipy.stats import binomtest
 
-from counterplay.data.files import check_free, write_json
+from counterplay.data.publishing import check_free, working_directory
 from counterplay.data.store import load_split
 from counterplay.errors import DataError
 from counterplay.evaluation.metrics import ranking_metrics
@@ -28,10 +19,24 @@ from counterplay.evaluation.ranks import ranks_of_first, sampled_candidates
 from counterplay.evaluation.scoring import ModelScores
 from counterplay.experiments.config import RunConfig
 from counterplay.experiments.notes import noted, tell
+from counterplay.experiments.run_store import (
+    CHECKPOINT,
+    FORMAT,
+    RECORD,
+    asked_for,
+    begin,
+    begun_with,
+    check_run,
+    check_same,
+    clear,
+    write_run,
+)
+from counterplay.experiments.run_store import load_run as load_run
+from counterplay.experiments.run_store import read_record as read_record
 from counterplay.learning.erm import erm
+from counterplay.learning.fitting import threads_for
 from counterplay.learning.game import acl
 from counterplay.learning.propensity import ps
-from counterplay.models.link import Link
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
@@ -60,13 +65,33 @@ def train_run(
     """Train on the dataset directory `data`, write the run directory `out`, return its record.
 
     Ratings are predicted with the squared loss; with any other, every training row is a positive.
+    With `resume`, what broke off in `out` goes on, and what is finished is not done again; either
+    must have begun with the same configuration, log and split.
     """
     config, folder = config or RunConfig(), Path(out)
     config.of_method()
-    if resume and (folder / "run.json").exists():
-        return read_record(folder)
     if not resume:
         check_free(folder)
+    asked = asked_for(config, data)
+    if resume and (folder / RECORD).exists():
+        check_same(begun_with(read_record(folder)), asked, folder)
+    with working_directory(folder) as place:
+        if not resume:
+            check_free(place)  # once more: now nobody else writes there
+        elif (place / RECORD).exists():
+            clear(place)
+            return check_run(place)
+        return _trained(data, place, config, asked, callbacks)
+
+
+def _trained(
+    data: str | Path,
+    folder: Path,
+    config: RunConfig,
+    asked: dict[str, Any],
+    callbacks: Iterable[Callback],
+) -> dict[str, Any]:
+    """Train, or go on with what broke off; return the record."""
     split = load_split(data)
     train = split.train
     if config.training.loss != "squared":
@@ -79,67 +104,14 @@ def train_run(
     candidate = config.candidate.build(train, streams.torch("initial", "candidate"))
     exposure = config.exposure.build(train, streams.torch("initial", "exposure"))
     judge = _judge(split, config, streams)
-    folder.mkdir(parents=True, exist_ok=True)
+    begin(folder, asked)
     with noted() as notes:
-        fit = _fit(config, candidate, exposure, train, judge, callbacks, folder / "checkpoint")
+        fit = _fit(config, candidate, exposure, train, judge, callbacks, folder / CHECKPOINT)
     record = _record(config, data, split, fit, judge) | {"notes": notes}
-    _write(folder, record, fit)
+    record = {"format": FORMAT, **record, "threads": threads_for(config.training.batch_size)}
+    record["files"] = write_run(folder, record, fit)
     tell(notes)
     return record
-
-
-def read_record(directory: str | Path) -> dict[str, Any]:
-    """Return the record of a finished run."""
-    folder = Path(directory)
-    try:
-        record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        found, remedy = "none", "train with counterplay train, or let it go on with --resume"
-        runs = sorted(each.parent.name for each in folder.glob("runs/*/run.json"))
-        if runs:
-            found = "a study with " + ", ".join(runs)
-            remedy = f"name one of its runs, such as '{folder / 'runs' / runs[0]}'"
-        elif not folder.is_dir():
-            found, remedy = "no folder", "name another"
-        raise DataError(
-            f"a run directory must hold a readable run.json; found {found} in '{directory}'; "
-            f"{remedy}"
-        ) from None
-    if not isinstance(record, dict) or not record.keys() >= {"configuration", "dataset", "data"}:
-        raise DataError(
-            f"run.json must be the record of a run; found something else in '{directory}'; train "
-            "again"
-        )
-    return record
-
-
-def load_run(
-    directory: str | Path, train: Interactions
-) -> tuple[Scorer, Scorer | None, Link | None]:
-    """Return the candidate, the exposure model and the link of a run on its training rows."""
-    config = RunConfig.model_validate(read_record(directory)["configuration"])
-    try:
-        tensors = load_file(Path(directory) / "model.safetensors")
-    except (OSError, SafetensorError) as error:
-        raise DataError(
-            f"a run directory must hold a readable model.safetensors; found in '{directory}' "
-            f"{error}; train again"
-        ) from None
-    streams = Streams(config.training.seed)
-    candidate = config.candidate.build(train, streams.torch("initial", "candidate"))
-    exposure = config.exposure.build(train, streams.torch("initial", "exposure"))
-    link = Link(**config.training.link_options())
-    for name, player in (("candidate", candidate), ("exposure", exposure), ("link", link)):
-        state = {
-            key.removeprefix(f"{name}."): value
-            for key, value in tensors.items()
-            if key.startswith(f"{name}.")
-        }
-        if state or name == "candidate":
-            player.load_state_dict(state)
-        player.eval()
-    plain = config.method == "erm"
-    return candidate, None if plain else exposure, None if plain else link
 
 
 def _fit(
@@ -240,21 +212,3 @@ def _hits(
         "level": 0.95,
         "n": len(hits),
     }
-
-
-def _write(folder: Path, record: dict[str, Any], fit: Fit) -> None:
-    """Write the model, then the record, then remove the checkpoint: each file whole or not."""
-    tensors = {
-        f"{name}.{key}": value.detach().cpu().contiguous().clone()
-        for name, player in (
-            ("candidate", fit.candidate),
-            ("exposure", fit.exposure),
-            ("link", fit.link),
-        )
-        if player is not None
-        for key, value in player.state_dict().items()
-    }
-    save_file(tensors, folder / "model.safetensors.part")
-    (folder / "model.safetensors.part").replace(folder / "model.safetensors")
-    write_json(record, folder / "run.json")
-    shutil.rmtree(folder / "checkpoint", ignore_errors=True)

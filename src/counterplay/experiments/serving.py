@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from counterplay.data.formats import format_of, readable
+from counterplay.data.publishing import check_output
 from counterplay.data.scans import scan
 from counterplay.data.store import load_split
 from counterplay.data.vocabulary import integers_of
@@ -89,6 +90,7 @@ def recommend_run(
         raise ConfigError(
             f"lists are written as Parquet; found the name '{path.name}'; let it end in .parquet"
         )
+    check_output(path, None if users is None else Path(users))
     trained = load_trained(run, data)
     log = trained.log
     chosen = np.arange(log.n_users) if users is None else read_users(users, log.users)

@@ -1,27 +1,26 @@
-"""Finished trials in Optuna studies, one a method, in one SQLite file: all that touches Optuna."""
+"""Finished trials, those of all methods in one sealed file, and what to try next: all of Optuna."""
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from counterplay.data.files import difference, read_json, write_json
 from counterplay.errors import ConfigError, DataError
 from counterplay.experiments.extras import needed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     import numpy as np
-    from optuna import Study
     from optuna.distributions import BaseDistribution
-    from optuna.storages import RDBStorage
 
 Ranges = dict[str, tuple[Any, ...]]  # the two ends of numbers, the choices of names
-STUDY, LOCK = "study.sqlite", ".lock"
-_ABOUT = "about"
+FORMAT = 1
+TRIALS = "trials.json"
+_REMEDY = "remove the folder and tune again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +41,24 @@ class Finished:
 
 
 class Trials:
-    """The finished trials of one method; one that was only begun is not among them."""
+    """The finished trials of one method; one that was only begun is not among them.
 
-    def __init__(self, study: Study, ranges: Ranges) -> None:
-        self._study, self.ranges = study, ranges
-        self._distributions = {key: _distribution(ends) for key, ends in ranges.items()}
+    Args:
+        ranges: What the method searches.
+        finished: The trials so far, to which others are added.
+        keep: Called when one is added.
+    """
+
+    def __init__(
+        self, ranges: Ranges, finished: list[Finished], keep: Callable[[], None] = lambda: None
+    ) -> None:
+        self.ranges, self._finished, self._keep = ranges, finished, keep
 
     def __len__(self) -> int:
-        return len(self._study.get_trials(deepcopy=False))
+        return len(self._finished)
 
     def __iter__(self) -> Iterator[Finished]:
-        for trial in self._study.get_trials(deepcopy=False):
-            settings = {key: trial.params[key] for key in self.ranges}
-            value = trial.values[0] if trial.values else None
-            yield Finished(trial.number, settings, value, dict(trial.user_attrs))
+        return iter(self._finished)
 
     @property
     def best(self) -> Finished | None:
@@ -66,28 +69,31 @@ class Trials:
     def suggested(self, rng: np.random.Generator) -> dict[str, Any]:
         """Return settings to try next, by tree-structured Parzen estimators on the trials so far.
 
-        It is asked of a copy, with a fresh sampler: the same trials and stream, the same answer.
+        It is asked of a fresh sampler: the same trials and stream, the same answer.
         """
         import optuna
+        from optuna.trial import TrialState, create_trial
 
-        sampler = optuna.samplers.TPESampler(seed=int(rng.integers(2**32)))
-        copy = optuna.create_study(direction="maximize", sampler=sampler)
-        copy.add_trials(self._study.get_trials(deepcopy=False))
-        return copy.ask(self._distributions).params
+        distributions = {key: _distribution(ends) for key, ends in self.ranges.items()}
+        with _silent():
+            sampler = optuna.samplers.TPESampler(seed=int(rng.integers(2**32)))
+            study = optuna.create_study(direction="maximize", sampler=sampler)
+            for trial in self:
+                state = TrialState.FAIL if trial.value is None else TrialState.COMPLETE
+                study.add_trial(
+                    create_trial(
+                        state=state,
+                        value=trial.value,
+                        params=trial.settings,
+                        distributions=distributions,
+                    )
+                )
+            return study.ask(distributions).params
 
     def add(self, settings: dict[str, Any], value: float | None, told: dict[str, Any]) -> None:
         """Add a trial, all of it or nothing."""
-        from optuna.trial import TrialState, create_trial
-
-        self._study.add_trial(
-            create_trial(
-                state=TrialState.FAIL if value is None else TrialState.COMPLETE,
-                value=value,
-                params=settings,
-                distributions=self._distributions,
-                user_attrs=told,
-            )
-        )
+        self._finished.append(Finished(len(self), settings, value, told))
+        self._keep()
 
 
 def _distribution(ends: tuple[Any, ...]) -> BaseDistribution:
@@ -100,86 +106,64 @@ def _distribution(ends: tuple[Any, ...]) -> BaseDistribution:
     return kind(low, high, log=True)
 
 
+@contextmanager
+def _silent() -> Iterator[None]:
+    import optuna
+
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(verbosity)
+
+
 def check_installed() -> None:
     """Refuse to begin without Optuna."""
     with needed("tuning", "tune"):
         import optuna  # noqa: F401
 
 
-@contextmanager
-def open_studies(
+def open_trials(
     folder: Path, ranges: Mapping[str, Ranges], about: dict[str, Any]
-) -> Iterator[dict[str, Trials]]:
-    """Open the trials of each method in a folder, or begin them.
+) -> dict[str, Trials]:
+    """Return the trials of each method in a folder, or begin them.
 
     Args:
-        folder: Where the studies are, or will be; for nobody else meanwhile.
+        folder: Where the trials are, or will be; for nobody else meanwhile.
         ranges: What each method searches.
         about: What they must have in common with those that are there already.
     """
-    import optuna
-    from sqlalchemy.exc import SQLAlchemyError
-
-    verbosity = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    try:
-        with _locked(folder), _storage(folder / STUDY) as storage:
-            for summary in optuna.get_all_study_summaries(storage):
-                if summary.n_trials:
-                    _check_same(summary.user_attrs.get(_ABOUT, {}), about, folder)
-            opened = {}
-            for method, searched in ranges.items():
-                study = optuna.create_study(
-                    study_name=method, storage=storage, direction="maximize", load_if_exists=True
-                )
-                study.set_user_attr(_ABOUT, about)
-                opened[method] = Trials(study, searched)
-            yield opened
-    except (optuna.exceptions.OptunaError, SQLAlchemyError) as error:
-        what = str(error).strip().splitlines()[0]
-        raise DataError(
-            f"the trials of a tuning must be readable and writable; found in '{folder / STUDY}' "
-            f"{what}; check the disk, or name another folder"
-        ) from None
-    finally:
-        optuna.logging.set_verbosity(verbosity)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep others out of the folder; the lock ends with the process, however that ends."""
-    connection = sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None)
-    try:
+    path = folder / TRIALS
+    finished: dict[str, list[Finished]] = {method: [] for method in ranges}
+    if path.exists():
+        kept = read_json(path, "the trials of a tuning", remedy=_REMEDY, format=FORMAT)
         try:
-            connection.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError:
-            raise ConfigError(
-                f"a folder is for one tuning at a time; found another at work in '{folder}'; wait "
-                "for it, or name another folder"
+            found = {
+                method: [Finished(**each) for each in trials]
+                for method, trials in kept["methods"].items()
+            }
+            if any(found.values()):
+                check_same(kept["about"], about, folder)
+                finished |= found
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DataError(
+                f"'{path}' must hold the trials of a tuning; found {error} instead; {_REMEDY}"
             ) from None
-        yield
-    finally:
-        connection.close()
+
+    def keep() -> None:
+        methods = {method: [asdict(each) for each in trials] for method, trials in finished.items()}
+        write_json({"format": FORMAT, "about": about, "methods": methods}, path)
+
+    keep()
+    return {method: Trials(ranges[method], finished[method], keep) for method in ranges}
 
 
-@contextmanager
-def _storage(file: Path) -> Iterator[RDBStorage]:
-    import optuna
-
-    # Connected to by hand: in an address, some signs of a path would have a meaning.
-    options = {"creator": lambda: sqlite3.connect(file)}
-    storage = optuna.storages.RDBStorage("sqlite://", engine_kwargs=options)
-    try:
-        yield storage
-    finally:
-        storage.remove_session()
-        storage.engine.dispose()
-
-
-def _check_same(found: dict[str, Any], about: dict[str, Any], folder: Path) -> None:
-    changed = [name for name in about if found.get(name) != about[name]]
-    if changed:
+def check_same(begun: dict[str, Any], about: dict[str, Any], folder: Path) -> None:
+    """Refuse to go on with another tuning; name the first difference."""
+    differs = difference(begun, about)
+    if differs:
         raise ConfigError(
-            f"a tuning goes on from what it has left itself; found one with another "
-            f"{' and '.join(changed)} in '{folder}'; give the same, or name another folder"
+            f"a tuning goes on from what it has left itself; found in '{folder}' another "
+            f"{differs}; give the same, or name another folder"
         )

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counterplay.data.files import check_free, read_json, write_json
+from counterplay.data.files import difference, digest_of, read_json, write_json
 from counterplay.data.preparation import prepare
 from counterplay.data.profile import profile
+from counterplay.data.publishing import check_free, working_directory
 from counterplay.data.splits import Split
 from counterplay.data.store import load_split, save
 from counterplay.errors import ConfigError, CounterplayWarning, DataError
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from counterplay.experiments.progress import Steps
+    from counterplay.experiments.stage import Evaluation
 
 PLAN, STUDY, EVALUATION, ONLINE = "plan.json", "study.json", "evaluation.json", "online.json"
 _VALUED = ("hit", "ndcg", "mrr", "dcg")  # what a ranking is worth in a world
@@ -130,8 +132,26 @@ def run_study(
             warnings.warn(note, CounterplayWarning, stacklevel=2)
     how = config.check(split, world=world is not None)
     check_scores(config.scores, split, how)
-    plan["log"] = [split.interactions.fingerprint, split.fingerprint]
-    split = _begun(folder, plan, data, split, {"command": command, "notes": reservations})
+    plan["log"] = {"log": split.interactions.fingerprint, "split": split.fingerprint}
+    told = {"command": command, "notes": reservations}
+    with working_directory(folder):
+        split = _begun(folder, plan, data, split, told)
+        _make(folder, config, data, split, how, world, progress)
+    study = load_study(folder)
+    tell(study.record["evaluation"]["notes"])
+    return study
+
+
+def _make(
+    folder: Path,
+    config: StudyConfig,
+    data: Path,
+    split: Split,
+    how: Evaluation,
+    world: Path | None,
+    progress: Steps,
+) -> None:
+    """Train and evaluate what has not been, and sum up."""
     runs = [_trained(name, data, folder, split, config, progress) for name in config.names]
     if not (folder / EVALUATION).exists():
         progress("evaluating", 0, None)
@@ -151,9 +171,6 @@ def run_study(
         write_json(found | notes, folder / EVALUATION)
     if not (folder / STUDY).exists():
         write_json(_summary(split, folder, config, world), folder / STUDY)
-    study = load_study(folder)
-    tell(study.record["evaluation"]["notes"])
-    return study
 
 
 def load_study(directory: str | Path) -> Study:
@@ -185,10 +202,9 @@ def _plan(place: Path | None, config: StudyConfig) -> dict[str, Any]:
     if place is not None and not place.exists():
         raise DataError(f"a study needs a log; found nothing at '{place}'; name a file or a folder")
     given = [each for each in (place, *config.scores.values()) if each is not None]
-    files = {str(each.resolve()): each.stat() for each in given if each.is_file()}
     return {
         "source": None if place is None else str(place.resolve()),
-        "files": {name: [each.st_size, each.st_mtime_ns] for name, each in files.items()},
+        "files": {str(each.resolve()): digest_of(each) for each in given if each.is_file()},
         "configuration": config.model_dump(mode="json"),
     }
 
@@ -199,12 +215,11 @@ def _refuse_another(folder: Path, plan: dict[str, Any]) -> None:
         check_free(folder)
         return
     begun = _part(folder, PLAN)
-    differs = [name for name in plan if begun.get(name) != plan[name]]
+    differs = difference({name: begun.get(name) for name in plan}, plan)
     if differs:
         raise ConfigError(
-            "a study goes on with the source and the configuration that it began with; found "
-            f"another {differs[0].removesuffix('s')} in '{folder}'; name another folder, or remove "
-            "it"
+            "a study goes on with the source and the configuration that it began with; found in "
+            f"'{folder}' another {differs}; name another folder, or remove it"
         )
 
 
@@ -216,7 +231,6 @@ def _begun(
     Returns the split as it is read from there: whoever goes on sees the same.
     """
     _refuse_another(folder, plan)
-    folder.mkdir(parents=True, exist_ok=True)
     if not (folder / PLAN).exists():
         write_json(plan | others, folder / PLAN)
     if not data.exists():

@@ -1,6 +1,6 @@
 """Tune methods with equal effort: as many trials for each, selected on the validation rows.
 
-    study.sqlite     an Optuna study a method; a trial is in it once it is over
+    trials.json      the trials of all methods; one is in it once it is over
     best-METHOD/     the run directory of the method's best trial so far
     trial-…/         the trial under way
     tuning.json      all trials, written when the last is over
@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.data.files import Replaceable, check_free, new_directory, write_json
+from counterplay.data.files import write_json
+from counterplay.data.publishing import Replaceable, check_free, new_directory, working_directory
 from counterplay.data.store import load_split
 from counterplay.errors import ConfigError, CounterplayWarning, DivergedError
 from counterplay.evaluation.estimators import estimates
@@ -30,9 +31,10 @@ from counterplay.experiments.evaluation import staged
 from counterplay.experiments.notes import noted
 from counterplay.experiments.propensities import logged
 from counterplay.experiments.run import train_run
+from counterplay.experiments.run_store import MODEL, RECORD, check_run
 from counterplay.experiments.search import Tuning, first_settings, searched
 from counterplay.experiments.stage import Stage
-from counterplay.experiments.studies import LOCK, STUDY, check_installed, open_studies
+from counterplay.experiments.studies import TRIALS, check_installed, open_trials
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from counterplay.experiments.studies import Ranges, Trials
 
 Progress = Callable[[int, int, str], None]  # trials done, of how many, the best so far in words
-_RUN = {"run.json", "model.safetensors"}
+_RUN = {RECORD, MODEL}
 _TOLD = ("estimate", "epochs", "best_epoch", "ess", "stopped", "n_parameters", "notes", "failed")
 
 
@@ -67,34 +69,46 @@ def tune_methods(
     split = load_split(data)
     _check_selectable(split, config)
     first = {method: first_settings(config, method, split.train) for method in config.methods}
-    if not any((folder / name).exists() for name in (STUDY, LOCK)):
+    if not (folder / TRIALS).exists():
         check_free(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    with working_directory(folder) as place:
+        return _tuned(data, place, split, config, first, progress)
+
+
+def _tuned(
+    data: str | Path,
+    folder: Path,
+    split: Split,
+    config: Tuning,
+    first: Mapping[Method, dict[str, Any]],
+    progress: Progress,
+) -> dict[str, Any]:
+    """Run the trials that are not over, in turns."""
     about, judge = _about(split, config), _Judge(data, config)
     mark = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:8]
     work = folder / f"trial-{mark}"  # of this tuning: nobody goes on with a trial of another
     ranges: dict[str, Ranges] = {method: searched(config, method) for method in config.methods}
-    with open_studies(folder, ranges, about) as studies:
-        _check_budget(studies, config, folder)
-        searches = [
-            _Search(method, studies[method], config, split.train, folder, work, judge)
-            for method in config.methods
-        ]
-        for number in range(config.trials):
-            for search in searches:
-                _tell(progress, studies, config)
-                if number == len(search.trials):
-                    search.run(number, first[search.method] if number == 0 else search.next())
-        _tell(progress, studies, config)
+    trials = open_trials(folder, ranges, about)
+    _check_budget(trials, config, folder)
+    searches = [
+        _Search(method, trials[method], config, split.train, folder, work, judge)
+        for method in config.methods
+    ]
+    for number in range(config.trials):
         for search in searches:
-            search.finish()
-        for left in folder.glob("trial-*"):
-            shutil.rmtree(left, ignore_errors=True)
-        result = {
-            "dataset": about["data"],
-            "configuration": config.to_dict(),
-            "methods": [search.to_dict() for search in searches],
-        }
+            _tell(progress, trials, config)
+            if number == len(search.trials):
+                search.run(number, first[search.method] if number == 0 else search.next())
+    _tell(progress, trials, config)
+    for search in searches:
+        search.finish()
+    for left in folder.glob("trial-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    result = {
+        "dataset": about["data"],
+        "configuration": config.to_dict(),
+        "methods": [search.to_dict() for search in searches],
+    }
     write_json(result, folder / "tuning.json")
     return result
 
@@ -123,7 +137,7 @@ class _Search:
     def run(self, number: int, settings: dict[str, Any]) -> None:
         """Train, judge and record a trial, in this order: what breaks off is done again."""
         folder = self._folder(number)
-        if (folder / "run.json").exists():  # trained, not recorded: its notes are lost
+        if (folder / RECORD).exists():  # trained, not recorded: its notes are lost
             shutil.rmtree(folder)
         try:
             with noted() as notes:
@@ -153,7 +167,9 @@ class _Search:
         best = self.trials.best
         if best is None:
             return
-        if not (self.kept / "run.json").exists():
+        if self.kept.exists():
+            check_run(self.kept, remedy="remove its folder, and the same command makes it again")
+        else:
             with noted():
                 self._train(self._folder(best.number), best.settings)
             self._keep(self._folder(best.number))
@@ -229,7 +245,9 @@ def _about(split: Split, config: Tuning) -> dict[str, Any]:
         "split": split.kind,
         "split_fingerprint": split.fingerprint,
     }
-    return {"data": data, **{k: v for k, v in config.to_dict().items() if k != "trials"}}
+    settings = {key: value for key, value in config.to_dict().items() if key != "trials"}
+    plain: dict[str, Any] = json.loads(json.dumps({"data": data, **settings}))  # as it is read back
+    return plain
 
 
 def _check_budget(studies: Mapping[str, Trials], config: Tuning, folder: Path) -> None:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.data.files import new_directory
+from counterplay.data.publishing import new_directory
 from counterplay.data.splits import Split
 from counterplay.data.store import save
 from counterplay.errors import ConfigError, DataError
 from counterplay.simulation.logs import DAY, RATES, START, check_rates
 from counterplay.simulation.online import OnlineTest, online_test
-from counterplay.simulation.store import FILES, save_world, source_of
+from counterplay.simulation.store import FILES, source_of, world_writer
 from counterplay.simulation.values import demand, true_values
 
 if TYPE_CHECKING:
@@ -44,8 +44,9 @@ def write_world(
         overwrite: Whether a world that is there may be replaced.
     """
     check_rates(rates, at_least=3)
+    write = world_writer(world)
     with new_directory(Path(out), replacing=FILES if overwrite else None) as folder:
-        save_world(world, folder)
+        write(folder)
         log = replace(world.log(rates, with_truth=with_truth), source=source_of(folder))
         split = split_by_rounds(log, len(rates))
         save(split, folder / "log")

@@ -1,14 +1,14 @@
 """Everything that is needed to go on after an interruption, written whole or not at all.
 
     checkpoint/state.safetensors   players now and at their best, optimizers' moments
-    checkpoint/state.json          epochs so far, the best one, what the run was about
+    checkpoint/state.json          epochs so far, the best one, what the run is about, a digest
 
 Random streams need no saving: they depend on the seed, their name and the epoch alone.
 """
 
 from __future__ import annotations
 
-import json
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,9 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from counterplay.data.files import Replaceable, new_directory
-from counterplay.errors import CheckpointError
+from counterplay.data.files import check_digest, difference, digest_of, read_json, sealed
+from counterplay.data.publishing import Replaceable, new_directory
+from counterplay.errors import CheckpointError, DataError
 from counterplay.learning.records import Epoch
 
 if TYPE_CHECKING:
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
 
     from counterplay.learning.optimizers import Optimizer
 
-FORMAT = 2
-_FILES = {"state.safetensors", "state.json"}
+FORMAT = 3
+_TENSORS, _STATE = "state.safetensors", "state.json"
+_FILES = {_TENSORS, _STATE}
+_BETWEEN = 5.0  # seconds: short epochs do not wait for the disk, which a kill does not need
+_REMEDY = "remove its folder and begin again"
 
 
 @dataclass(slots=True)
@@ -42,6 +46,8 @@ class Progress:
         best_value: Its validation value.
         best: The players' states in it, by name.
         stopped: Why learning ended; None while it has not.
+        threads: How many computed it; None before the first epoch. They change the last digits.
+        synced: When its checkpoint was last waited for until it was on the disk.
     """
 
     epochs: list[Epoch] = field(default_factory=list)
@@ -49,16 +55,18 @@ class Progress:
     best_value: float = float("-inf")
     best: dict[str, dict[str, Tensor]] = field(default_factory=dict)
     stopped: str | None = None
+    threads: int | None = None
+    synced: float = field(default_factory=time.monotonic)
 
 
 def save_checkpoint(
     directory: Path,
-    about: str,
+    about: Mapping[str, Any],
     players: Mapping[str, nn.Module],
     optimizers: Sequence[Optimizer],
     progress: Progress,
 ) -> None:
-    """Write a checkpoint; `about` says which run it belongs to."""
+    """Write a checkpoint; `about` says as plain values which run it belongs to."""
     tensors: dict[str, Tensor] = {}
     steps: dict[str, int] = {}
     for name, player in players.items():
@@ -79,17 +87,23 @@ def save_checkpoint(
         "best_epoch": progress.best_epoch,
         "best_value": progress.best_value,
         "stopped": progress.stopped,
+        "threads": torch.get_num_threads(),
         "steps": steps,
     }
-    with new_directory(directory, replacing=Replaceable(_FILES, _FILES)) as folder:
+    durable = time.monotonic() - progress.synced > _BETWEEN
+    known = Replaceable(_FILES, _FILES)
+    with new_directory(directory, replacing=known, durable=durable) as folder:
         alone = {key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}
-        save_file(alone, folder / "state.safetensors")
-        (folder / "state.json").write_text(json.dumps(description), encoding="utf-8")
+        save_file(alone, folder / _TENSORS)
+        description["files"] = {_TENSORS: digest_of(folder / _TENSORS)}
+        (folder / _STATE).write_bytes(sealed(description, indent=None))
+    if durable:
+        progress.synced = time.monotonic()
 
 
 def load_checkpoint(
     directory: Path,
-    about: str,
+    about: Mapping[str, Any],
     players: Mapping[str, nn.Module],
     optimizers: Sequence[Optimizer],
 ) -> Progress:
@@ -97,17 +111,18 @@ def load_checkpoint(
 
     Where there is none, nothing is changed and the progress is empty.
     """
-    if not (directory / "state.json").exists():
+    if not (directory / _STATE).exists():
         return Progress()
     try:
-        description = json.loads((directory / "state.json").read_text(encoding="utf-8"))
-        tensors = load_file(directory / "state.safetensors")
-        found = description["format"], description["about"]
-        if found != (FORMAT, about):
+        description = read_json(directory / _STATE, "a checkpoint", remedy=_REMEDY, format=FORMAT)
+        check_digest(directory / _TENSORS, description["files"], remedy=_REMEDY)
+        differs = difference(description["about"], about)
+        if differs:
             raise CheckpointError(
-                "a checkpoint must belong to the run that goes on from it; found one of other "
-                f"settings or data in '{directory}'; give the same, or begin in another folder"
+                "a checkpoint must belong to the run that goes on from it; found other settings or "
+                f"data in '{directory}' ({differs}); give the same, or begin in another folder"
             )
+        tensors = load_file(directory / _TENSORS)
         for name, player in players.items():
             player.load_state_dict(_within(tensors, f"now.{name}."))
         for label, part in _parts(optimizers):
@@ -121,11 +136,14 @@ def load_checkpoint(
             description["best_value"],
             best,
             description["stopped"],
+            description["threads"],
         )
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
         what = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise CheckpointError(
-            f"a checkpoint must be whole; found {what} in '{directory}'; remove it and begin again"
+            f"a checkpoint must be whole; found {what} in '{directory}'; {_REMEDY}"
         ) from None
 
 

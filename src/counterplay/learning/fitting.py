@@ -73,10 +73,11 @@ def fit(
     """
     named = {"candidate": candidate, "exposure": exposure, "link": link}
     players = {name: each for name, each in named.items() if each is not None}
-    about = f"{config.model_dump_json()} {log.fingerprint}"
+    about = {"training": config.model_dump(mode="json"), "rows": log.fingerprint}
     progress = Progress(best=_states(players))
     if checkpoint is not None:
         progress = load_checkpoint(checkpoint, about, players, optimizers)
+        _warn_of_threads(progress.threads, threads_for(config.batch_size))
         progress.best = progress.best or _states(players)
     with _arithmetic(config.batch_size):
         while progress.stopped is None:
@@ -127,14 +128,27 @@ def _arithmetic(batch_size: int) -> Iterator[None]:
     decay to subnormal numbers, with which processors are slow.
     """
     n_threads, flushed = torch.get_num_threads(), not float(torch.tensor(1e-40) * 1)
-    if batch_size < _SMALL:
-        torch.set_num_threads(1)
+    torch.set_num_threads(threads_for(batch_size))
     torch.set_flush_denormal(True)
     try:
         yield
     finally:
         torch.set_num_threads(n_threads)
         torch.set_flush_denormal(flushed)
+
+
+def threads_for(batch_size: int) -> int:
+    """Return how many threads compute such batches; sums depend on it in their last digits."""
+    return 1 if batch_size < _SMALL else torch.get_num_threads()
+
+
+def _warn_of_threads(before: int | None, now: int) -> None:
+    if before is not None and before != now:
+        _warn(
+            f"training began with {before} threads and goes on with {now}: numbers may differ in "
+            "their last digits from those of a run that was not interrupted; set OMP_NUM_THREADS "
+            f"to {before} for the same bytes"
+        )
 
 
 def _states(players: Mapping[str, nn.Module]) -> dict[str, dict[str, Any]]:

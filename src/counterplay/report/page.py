@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, TemplateError
 from markupsafe import Markup
 
+from counterplay.data.publishing import new_file
 from counterplay.errors import DataError
 from counterplay.report import figures
 from counterplay.report.assets import embedded, plotly, source_hash
@@ -82,13 +82,9 @@ def _page(record: dict[str, Any]) -> str:
 
 def write_report(record: dict[str, Any], path: str | Path) -> None:
     """Write the page of a record, all of it or nothing."""
-    page, target = render(record), Path(path)
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    try:
+    page = render(record)
+    with new_file(Path(path)) as beside:
         beside.write_text(page, encoding="utf-8", newline="\n")
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _file(name: str) -> str:

@@ -1,6 +1,6 @@
 """World directories: what a world looks like on disk.
 
-world.json          name, seed, counts, options, and the kind and numbers of every part
+world.json          name, seed, counts, options, kind and numbers of every part, digests
 world.safetensors   the arrays of the parts
 users.parquet       id, one row a user; the row's number is the index
 items.parquet       the same for items
@@ -19,8 +19,9 @@ import polars as pl
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from counterplay.data.files import Replaceable, new_directory
+from counterplay.data.files import check_digest, digests_of, read_json, sealed
 from counterplay.data.formats import first_line
+from counterplay.data.publishing import Replaceable, new_directory
 from counterplay.data.vocabulary import Vocabulary
 from counterplay.errors import ConfigError, DataError
 from counterplay.seeding import Streams
@@ -29,13 +30,17 @@ from counterplay.simulation.policies import Exponential, Mixture, Scored
 from counterplay.simulation.world import World
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Arrays = dict[str, NDArray[Any]]
 
-FORMAT = 1
-_REQUIRED = {"world.json", "world.safetensors", "users.parquet", "items.parquet"}
-FILES = Replaceable(_REQUIRED, _REQUIRED | {"log"})
+FORMAT = 2
+DESCRIPTION = "world.json"
+_PARTS_ON_DISK = ("world.safetensors", "users.parquet", "items.parquet")
+_REMEDY = "simulate it again"
+FILES = Replaceable({DESCRIPTION, *_PARTS_ON_DISK}, {DESCRIPTION, *_PARTS_ON_DISK, "log"})
 _OPTIONS = {
     "noise": float,
     "exposure_noise": float,
@@ -73,6 +78,13 @@ def save_world(world: World, directory: str | Path, *, overwrite: bool = False) 
         directory: A new or empty folder.
         overwrite: Whether it may replace another world.
     """
+    write = world_writer(world)
+    with new_directory(Path(directory), replacing=FILES if overwrite else None) as folder:
+        write(folder)
+
+
+def world_writer(world: World) -> Callable[[Path], None]:
+    """Return what writes the files of a world into a folder; a world that has none is refused."""
     if type(world) is not World:
         raise _unsavable("world", world)
     arrays: Arrays = {}
@@ -85,19 +97,27 @@ def save_world(world: World, directory: str | Path, *, overwrite: bool = False) 
         "taste": _described(world.taste, "taste", ("factors",), arrays),
         "policy": _described(world.policy, "policy", _POLICIES, arrays),
     }
-    with new_directory(Path(directory), replacing=FILES if overwrite else None) as folder:
+
+    def write(folder: Path) -> None:
         for plural, vocabulary in (("users", world.users), ("items", world.items)):
             pl.DataFrame({"id": vocabulary.ids}).write_parquet(folder / f"{plural}.parquet")
         save_file(arrays, folder / "world.safetensors")
         description["fingerprint"] = _fingerprint(folder, description)
-        text = json.dumps(description, indent=2, ensure_ascii=False)
-        (folder / "world.json").write_text(text + "\n", encoding="utf-8")
+        complete = description | {"files": digests_of(folder)}
+        (folder / DESCRIPTION).write_bytes(sealed(complete))
+
+    return write
 
 
 def load_world(directory: str | Path) -> World:
     """Load a world directory: its logs are, byte by byte, those of the world that was saved."""
     folder = Path(directory)
     description = _read(folder)
+    files = description.pop("files", None)
+    if not isinstance(files, dict):
+        raise _damaged(folder, "a world.json without digests")
+    for name in _PARTS_ON_DISK:
+        check_digest(folder / name, files, remedy=_REMEDY)
     try:
         same = description.pop("fingerprint") == _fingerprint(folder, description)
         arrays = load_file(folder / "world.safetensors")
@@ -131,21 +151,13 @@ def source_of(directory: str | Path) -> str:
 
 def _read(folder: Path) -> dict[str, Any]:
     """Return what `world.json` says."""
-    try:
-        description = json.loads((folder / "world.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    path = folder / DESCRIPTION
+    if not path.exists():
         raise DataError(
             f"a world directory must hold a readable world.json; found none in '{folder}'; make "
             "one with counterplay simulate"
-        ) from None
-    if not isinstance(description, dict) or "format" not in description:
-        raise _damaged(folder, "a world.json without a format")
-    if description["format"] != FORMAT:
-        raise DataError(
-            f"'{folder}' must be in format {FORMAT}; found format {description['format']}; "
-            "simulate it again with this version"
         )
-    return description
+    return read_json(path, "of a world directory", remedy=_REMEDY, format=FORMAT)
 
 
 def _described(part: Any, place: str, kinds: tuple[str, ...], arrays: Arrays) -> dict[str, Any]:

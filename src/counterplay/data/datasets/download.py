@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from counterplay.data.files import check_free, new_directory
+from counterplay.data.publishing import check_free, new_directory
 from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from counterplay.data.files import write_json
+from counterplay.data.publishing import new_file, working_directory
 from counterplay.errors import ConfigError, CounterplayError
 from counterplay.experiments.grid import Results, in_turn, run_jobs
 from counterplay.experiments.reproduction.datasets import Place, check_data, make
@@ -107,15 +108,14 @@ class Reproduction:
 
         Results that are there stay when this is interrupted, and the pages show them.
         """
-        try:
-            self._run(executor, retry, progress)
-        finally:
-            result = self.result()
-            self.place.out.mkdir(parents=True, exist_ok=True)
-            write_json(result, self.place.out / f"{self.table.name}.json", indent=None)
-            page = self.place.out / f"{self.table.name}.md"
-            page.with_suffix(".part").write_text(markdown(result), encoding="utf-8")
-            page.with_suffix(".part").replace(page)
+        with working_directory(self.place.out) as folder:
+            try:
+                self._run(executor, retry, progress)
+            finally:
+                result = self.result()
+                write_json(result, folder / f"{self.table.name}.json", indent=None)
+                with new_file(folder / f"{self.table.name}.md") as page:
+                    page.write_text(markdown(result), encoding="utf-8")
         return result
 
     def result(self) -> dict[str, Any]:

@@ -1,0 +1,38 @@
+"""Being interrupted (SIGINT) and being ended (SIGTERM) are the same, but for the exit code."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+SAID = "interrupted; nothing half-written was left behind"
+_received: list[int] = []
+
+
+def listen() -> None:
+    """Let both end the work where it is, so that it cleans up after itself."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
+
+
+def ignore() -> None:
+    """Let none disturb the last moments of a command whose work is done."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def received() -> bool:
+    """Tell whether there was one."""
+    return bool(_received)
+
+
+def exit_code() -> int:
+    """Return the usual code of a command that was interrupted: 128 and the signal's number."""
+    return 128 + (_received[0] if _received else signal.SIGINT)
+
+
+def _end(number: int, _: Any) -> None:
+    _received.append(number)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one ends it at once
+    raise KeyboardInterrupt
