@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import counterplay as cp
+from counterplay.data import splits
 from counterplay.data.splits import PARTS, VALIDATION
 from counterplay.experiments.config import ValidationSettings
-from counterplay.experiments.defaults import least_unseen, training_for, validation_for
+from counterplay.experiments.defaults import least_unseen, n_unseen, training_for, validation_for
 from counterplay.learning.config import Training
 
 
@@ -53,3 +55,14 @@ def test_validation_asks_for_no_more_items_than_there_are() -> None:
         assert found.k == max(1, found.n_negatives // 10)
     nobody = cp.Split(large.interactions, np.zeros(200, dtype=np.int8), "none held out")
     assert validation_for(nobody) == {"n_negatives": 100, "k": 10}
+
+
+def test_the_log_is_sorted_once_however_often_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    count = splits._distinct_up_to
+    monkeypatch.setattr(splits, "_distinct_up_to", lambda *log: calls.append(1) or count(*log))
+    split = split_of(log_of(200), 0)
+    for part in (0, 1, 2, 0):
+        n_unseen(split, part)
+        least_unseen(split, part)
+    assert len(calls) == 1

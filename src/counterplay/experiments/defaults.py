@@ -52,6 +52,5 @@ def least_unseen(split: Split, part: int) -> int:
 def n_unseen(split: Split, part: int) -> NDArray[np.int64]:
     """Return how many items the user of each row of a part has in no row up to that part."""
     log = split.interactions
-    pairs = np.unique(log.pair[split.part <= part])
-    unseen = log.n_items - np.bincount(pairs // log.n_items, minlength=log.n_users)
-    return np.asarray(unseen[log.user[split.part == part]])
+    unseen: NDArray[np.int64] = log.n_items - split.n_distinct[part]
+    return unseen[log.user[split.part == part]]

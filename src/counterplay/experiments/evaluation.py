@@ -177,7 +177,7 @@ def _names(runs: Sequence[Path]) -> list[str]:
 def _trained(name: str, run: str | Path, stage: Stage) -> Contestant:
     candidate, exposure, link = load_run(run, stage.train)
     config = RunConfig.model_validate(read_record(run)["configuration"])
-    scores = ModelScores(candidate, stage.seen)
+    scores = ModelScores(candidate, stage.seen, train=stage.train)
     return Contestant(
         name, scores, candidate, exposure, link, config.method, settings=config.candidate
     )

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from counterplay.models.fallback import Fallback
     from counterplay.models.scorer import Scorer
 
 _IN_ONE_FILE = 1 << 30  # bytes of weights; the format's own limit is 2 GiB
@@ -46,10 +47,15 @@ def check_onnx() -> None:
 
 
 @torch.no_grad()
-def write_onnx(model: Scorer, path: Path) -> None:
-    """Write a model as ONNX, for any number of users and any number of items each."""
+def write_onnx(model: Scorer, path: Path, fallback: Fallback | None = None) -> None:
+    """Write a model as ONNX, for any number of users and any number of items each.
+
+    With a fallback, users of whom the model knows nothing get popularity; unknown ones (-1) too.
+    """
     check_onnx()
     graph = _plain(model).eval()
+    if fallback is not None and model.learns_each_user:
+        graph = _WithFallback(graph, fallback, model.n_items).eval()
     batch, candidates = torch.export.Dim("batch"), torch.export.Dim("candidates")
     inputs = {
         "users": (torch.zeros(2, dtype=torch.int64), {0: batch}),
@@ -158,6 +164,27 @@ class _Sequence(nn.Module):
     def forward(self, users: Tensor, items: Tensor, history: Tensor) -> Tensor:  # noqa: ARG002
         states = self.encoder.states(history, only_last=True)[:, 0]
         return dots(states, self.items[items]) + self.biases[items]
+
+
+class _WithFallback(nn.Module):
+    """What everybody gets, for users whose index or whose empty history says nothing."""
+
+    unknown: Tensor
+    everybody: Tensor
+
+    def __init__(self, graph: nn.Module, fallback: Fallback, n_items: int) -> None:
+        super().__init__()
+        self.graph, self.n_items = graph, n_items
+        self.register_buffer("unknown", torch.from_numpy(fallback.unknown))
+        self.register_buffer("everybody", torch.from_numpy(fallback.items))
+
+    def forward(self, users: Tensor, items: Tensor, history: Tensor | None = None) -> Tensor:
+        if history is None:
+            scores, unknown = self.graph(users, items), self.unknown[users]
+        else:
+            scores = self.graph(users, items, history)
+            unknown = (history == self.n_items).all(1)
+        return torch.where(unknown[:, None], self.everybody[items], scores)
 
 
 def _plain(model: Scorer) -> nn.Module:
