@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import polars as pl
@@ -150,12 +151,11 @@ def test_a_dense_log_gives_every_pair_a_bit(small_log: cp.Interactions) -> None:
 def test_the_pairs_of_a_log_are_sorted_once(
     small_log: cp.Interactions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls: list[int] = []
-    count = interactions._distinct
-    monkeypatch.setattr(interactions, "_distinct", lambda pairs: calls.append(1) or count(pairs))
+    count = Mock(side_effect=interactions._distinct)
+    monkeypatch.setattr(interactions, "_distinct", count)
     log = replace(small_log)
     for exponent in (0.0, 0.5, 0.0):
         cp.NegativeSampler(log, exponent=exponent)
-    assert len(calls) == 1
+    assert count.call_count == 1
     assert log.distinct_pairs.tolist() == sorted(set(small_log.pair.tolist()))
     assert not log.distinct_pairs.flags.writeable

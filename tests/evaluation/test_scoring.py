@@ -158,7 +158,8 @@ def test_a_user_without_training_rows_gets_popularity_and_nobody_else_notices(
 def test_a_row_after_training_tells_a_model_of_histories_alone_something() -> None:
     train, seen = seen_log(), log_of([*SEEN, (3, 7)], 4, 11)
     pop = ModelScores(build("pop", train), train).of_all(COLD)
-    for name, falls_back in (("gmf", True), ("attn", False)):
+    cases: list[tuple[ModelName, bool]] = [("gmf", True), ("attn", False)]
+    for name, falls_back in cases:
         model = make_model(name)
         found = ModelScores(model, seen, train=train).of_all(COLD)
         own = ModelScores(model, seen).of_all(COLD)

@@ -103,8 +103,9 @@ class Split(Shown):
         log = self.interactions
         index: NDArray[np.int32] = getattr(log, role)
         n = log.n_users if role == "user" else log.n_items
-        trained = np.bincount(index[self.part == TRAIN], minlength=n) > 0
-        return ~trained[index[self.part == part]]
+        untrained: NDArray[np.bool_] = np.bincount(index[self.part == TRAIN], minlength=n) == 0
+        cold: NDArray[np.bool_] = untrained[index[self.part == part]]
+        return cold
 
     @cached_property
     def cold_counts(self) -> dict[str, dict[str, int]]:

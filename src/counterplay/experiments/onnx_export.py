@@ -55,7 +55,8 @@ def write_onnx(model: Scorer, path: Path, fallback: Fallback | None = None) -> N
     check_onnx()
     graph = _plain(model).eval()
     if fallback is not None and model.learns_each_user:
-        graph = _WithFallback(graph, fallback, model.n_items).eval()
+        kind = _SequenceWithFallback if model.history_length else _WithFallback
+        graph = kind(graph, fallback).eval()
     batch, candidates = torch.export.Dim("batch"), torch.export.Dim("candidates")
     inputs = {
         "users": (torch.zeros(2, dtype=torch.int64), {0: batch}),
@@ -167,24 +168,29 @@ class _Sequence(nn.Module):
 
 
 class _WithFallback(nn.Module):
-    """What everybody gets, for users whose index or whose empty history says nothing."""
+    """What everybody gets, for users whom the model knows nothing of; unknown ids are at -1."""
 
     unknown: Tensor
     everybody: Tensor
 
-    def __init__(self, graph: nn.Module, fallback: Fallback, n_items: int) -> None:
+    def __init__(self, graph: nn.Module, fallback: Fallback) -> None:
         super().__init__()
-        self.graph, self.n_items = graph, n_items
+        self.inner = graph
         self.register_buffer("unknown", torch.from_numpy(fallback.unknown))
         self.register_buffer("everybody", torch.from_numpy(fallback.items))
 
-    def forward(self, users: Tensor, items: Tensor, history: Tensor | None = None) -> Tensor:
-        if history is None:
-            scores, unknown = self.graph(users, items), self.unknown[users]
-        else:
-            scores = self.graph(users, items, history)
-            unknown = (history == self.n_items).all(1)
-        return torch.where(unknown[:, None], self.everybody[items], scores)
+    def forward(self, users: Tensor, items: Tensor) -> Tensor:
+        own = self.inner(users, items)
+        return torch.where(self.unknown[users][:, None], self.everybody[items], own)
+
+
+class _SequenceWithFallback(_WithFallback):
+    """The same for a model of sequences, which knows nothing of an empty one."""
+
+    def forward(self, users: Tensor, items: Tensor, history: Tensor) -> Tensor:  # type: ignore[override]
+        own = self.inner(users, items, history)
+        empty = (history == len(self.everybody) - 1).all(1)
+        return torch.where(empty[:, None], self.everybody[items], own)
 
 
 def _plain(model: Scorer) -> nn.Module:

@@ -17,15 +17,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from scipy.stats import binomtest
 
 from counterplay.data.files import check_free, write_json
 from counterplay.data.store import load_split
 from counterplay.errors import DataError
-from counterplay.evaluation.ranks import ranks_of_first, sampled_candidates
-from counterplay.evaluation.scoring import ModelScores
 from counterplay.experiments.config import RunConfig
 from counterplay.experiments.notes import noted, tell
+from counterplay.experiments.validating import Judge
 from counterplay.learning.erm import erm
 from counterplay.learning.game import acl
 from counterplay.learning.propensity import ps
@@ -33,16 +31,13 @@ from counterplay.models.link import Link
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    import numpy as np
-    from numpy.typing import NDArray
+    from collections.abc import Iterable
 
     from counterplay.data.interactions import Interactions
     from counterplay.data.splits import Split
     from counterplay.learning.config import Game, Weighted
     from counterplay.learning.fitting import Callback
-    from counterplay.learning.records import Fit
+    from counterplay.learning.records import Epoch, Fit
     from counterplay.models.scorer import Scorer
 
 _VERSIONS = ("counterplay", "numpy", "polars", "pyarrow", "torch")
@@ -70,14 +65,15 @@ def train_run(
     train = split.train
     if config.training.loss != "squared":
         train = replace(train, rating=None)
+        config.validation.check(train.n_items)
     elif train.rating is None:
         raise DataError(
             "the squared loss needs ratings; found a dataset without; choose another loss"
         )
     streams = Streams(config.training.seed)
-    candidate = config.candidate.build(train, streams.torch("initial", "candidate"))
-    exposure = config.exposure.build(train, streams.torch("initial", "exposure"))
-    judge = _judge(split, config, streams)
+    candidate, exposure = _players(config, train, streams)
+    held_out = bool(split.counts["validation"])  # without, the last epoch is kept
+    judge = Judge(split, train, config.validation, streams) if held_out else None
     folder.mkdir(parents=True, exist_ok=True)
     with noted() as notes:
         fit = _fit(config, candidate, exposure, train, judge, callbacks, folder / "checkpoint")
@@ -124,11 +120,11 @@ def load_run(
             f"a run directory must hold a readable model.safetensors; found in '{directory}' "
             f"{error}; train again"
         ) from None
-    streams = Streams(config.training.seed)
-    candidate = config.candidate.build(train, streams.torch("initial", "candidate"))
-    exposure = config.exposure.build(train, streams.torch("initial", "exposure"))
-    link = Link(**config.training.link_options())
+    candidate, exposure = _players(config, train, Streams(config.training.seed))
+    link = None if exposure is None else Link(**config.training.link_options())
     for name, player in (("candidate", candidate), ("exposure", exposure), ("link", link)):
+        if player is None:
+            continue
         state = {
             key.removeprefix(f"{name}."): value
             for key, value in tensors.items()
@@ -137,50 +133,39 @@ def load_run(
         if state or name == "candidate":
             player.load_state_dict(state)
         player.eval()
-    plain = config.method == "erm"
-    return candidate, None if plain else exposure, None if plain else link
+    return candidate, exposure, link
+
+
+def _players(
+    config: RunConfig, train: Interactions, streams: Streams
+) -> tuple[Scorer, Scorer | None]:
+    """Return a fresh candidate and exposure model, which plain learning has none of."""
+    candidate = config.candidate.build(train, streams.torch("initial", "candidate"))
+    if config.method == "erm":
+        return candidate, None
+    return candidate, config.exposure.build(train, streams.torch("initial", "exposure"))
 
 
 def _fit(
     config: RunConfig,
     candidate: Scorer,
-    exposure: Scorer,
+    exposure: Scorer | None,
     train: Interactions,
-    judge: Callable[[Scorer], NDArray[np.bool_]] | None,
+    judge: Judge | None,
     callbacks: Iterable[Callback],
     checkpoint: Path,
 ) -> Fit:
     how: Any = config.of_method()
     watched: dict[str, Any] = {
-        "validate": None if judge is None else lambda model: float(judge(model).mean()),
+        "validate": judge,
         "callbacks": callbacks,
         "checkpoint": checkpoint,
     }
-    if config.method == "erm":
+    if exposure is None:
         return erm(candidate, train, how, **watched)
     if config.method == "ps":
         return ps(candidate, exposure, train, cast("Weighted", how), **watched)
     return acl(candidate, exposure, train, cast("Game", how), **watched)
-
-
-def _judge(
-    split: Split, config: RunConfig, streams: Streams
-) -> Callable[[Scorer], NDArray[np.bool_]] | None:
-    """Return what tells which validation targets a model ranks among its first k; never the test.
-
-    Without validation rows, or for ratings, there is none, and the last epoch is kept.
-    """
-    targets = split.validation
-    if not len(targets) or config.training.loss == "squared":
-        return None
-    rng = streams.numpy("validation")
-    items = sampled_candidates(split.train, targets, config.validation.n_negatives, rng)
-
-    def judge(model: Scorer) -> NDArray[np.bool_]:
-        scores = ModelScores(model, split.train).of(targets.user, items)
-        return ranks_of_first(scores) <= config.validation.k
-
-    return judge
 
 
 def _record(
@@ -188,7 +173,7 @@ def _record(
     data: str | Path,
     split: Split,
     fit: Fit,
-    judge: Callable[[Scorer], NDArray[np.bool_]] | None,
+    judge: Judge | None,
 ) -> dict[str, Any]:
     players = {"candidate": fit.candidate, "exposure": fit.exposure}
     return {
@@ -207,35 +192,22 @@ def _record(
             for name, player in players.items()
             if player is not None
         },
-        "epochs": [epoch.to_dict() for epoch in fit.epochs],
+        "epochs": [_told(epoch, 1 if judge is None else judge.sign) for epoch in fit.epochs],
         "best_epoch": fit.best_epoch,
         "stopped": fit.stopped,
-        "validation": None if judge is None else _hits(judge, fit.candidate, config),
+        "validation": None if judge is None else judge.estimate(fit.candidate),
     }
+
+
+def _told(epoch: Epoch, sign: int) -> dict[str, Any]:
+    """Return an epoch as plain values; of an error, learning was told the negative."""
+    value = epoch.validation
+    return epoch.to_dict() | {"validation": None if value is None else sign * value}
 
 
 def versions() -> dict[str, str]:
     """Return what results may depend on."""
     return {"python": platform.python_version()} | {name: version(name) for name in _VERSIONS}
-
-
-def _hits(
-    judge: Callable[[Scorer], NDArray[np.bool_]], candidate: Scorer, config: RunConfig
-) -> dict[str, Any]:
-    """Return Hit@k on the validation rows with its Wilson interval."""
-    hits = judge(candidate)
-    interval = binomtest(int(hits.sum()), len(hits)).proportion_ci(0.95, method="wilson")
-    return {
-        "metric": "hit",
-        "k": config.validation.k,
-        "estimator": "standard",
-        "protocol": f"sampled-{config.validation.n_negatives}",
-        "value": float(hits.mean()),
-        "low": float(interval.low),
-        "high": float(interval.high),
-        "level": 0.95,
-        "n": len(hits),
-    }
 
 
 def _write(folder: Path, record: dict[str, Any], fit: Fit) -> None:

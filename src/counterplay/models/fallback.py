@@ -50,4 +50,5 @@ def _means(train: Interactions) -> NDArray[np.float32]:
     mean = train.rating.mean(dtype=np.float64)
     sums = np.bincount(train.item, train.rating, train.n_items + 1)
     events = np.bincount(train.item, minlength=train.n_items + 1)
-    return ((sums + mean) / (events + 1)).astype(np.float32)
+    means: NDArray[np.float32] = ((sums + mean) / (events + 1)).astype(np.float32)
+    return means
