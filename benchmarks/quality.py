@@ -126,6 +126,7 @@ def _fit(data: Path, name: str, settings: dict[str, Any]) -> dict[str, Any]:
                 "candidate": model,
                 "exposure": model if name in GAMES else {},
                 "training": TRAINING | settings,
+                "validation": {"protocol": "sampled"},  # as the test rows are judged
             }
         )
         record = train_run(

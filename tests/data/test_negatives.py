@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from unittest.mock import Mock
+
 import numpy as np
 import polars as pl
 import pytest
@@ -9,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 
 import counterplay as cp
+from counterplay.data import interactions
 
 from .conftest import tables
 
@@ -142,3 +146,16 @@ def test_a_sparse_log_shares_bits_between_pairs_and_is_exact_all_the_same(expone
 
 def test_a_dense_log_gives_every_pair_a_bit(small_log: cp.Interactions) -> None:
     assert cp.NegativeSampler(small_log)._bits.exact
+
+
+def test_the_pairs_of_a_log_are_sorted_once(
+    small_log: cp.Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = Mock(side_effect=interactions._distinct)
+    monkeypatch.setattr(interactions, "_distinct", count)
+    log = replace(small_log)
+    for exponent in (0.0, 0.5, 0.0):
+        cp.NegativeSampler(log, exponent=exponent)
+    assert count.call_count == 1
+    assert log.distinct_pairs.tolist() == sorted(set(small_log.pair.tolist()))
+    assert not log.distinct_pairs.flags.writeable

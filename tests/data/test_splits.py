@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import counterplay as cp
+from counterplay.data.cold import cold_notes
 
 from .conftest import tables
 
@@ -248,3 +249,36 @@ def test_a_split_in_a_notebook_shows_its_parts(small_log: cp.Interactions) -> No
     assert cells[2::4] == ["55.6%", "22.2%", "22.2%"]
     parts = (split.train, split.validation, split.test)
     assert cells[3::4] == [str(len(set(part.user.tolist()))) for part in parts]
+
+
+@given(tables(times=True), st.integers(0, 99))
+def test_cold_rows_and_distinct_items_are_those_of_a_loop(frame: pl.DataFrame, seed: int) -> None:
+    log = cp.read(frame)
+    part = np.random.default_rng(seed).integers(0, 3, len(log)).astype(np.int8)
+    part[0] = 0
+    split = cp.Split(log, part, "any")
+    rows = list(zip(log.user.tolist(), log.item.tolist(), part.tolist(), strict=True))
+    users, items = ({row[role] for row in rows if row[2] == 0} for role in (0, 1))
+    for number, name in ((1, "validation"), (2, "test")):
+        held_out = [row for row in rows if row[2] == number]
+        assert split.cold(number).tolist() == [row[0] not in users for row in held_out]
+        assert split.cold_counts[name] == {
+            "user": sum(row[0] not in users for row in held_out),
+            "item": sum(row[1] not in items for row in held_out),
+        }
+    for number in range(3):
+        expected = [
+            len({row[1] for row in rows if row[0] == user and row[2] <= number})
+            for user in range(log.n_users)
+        ]
+        assert split.n_distinct[number].tolist() == expected
+
+
+def test_cold_rows_are_noted_with_their_counts() -> None:
+    log = cp.read({"user": [1, 1, 2, 2, 3], "item": [1, 2, 1, 2, 9], "time": [1, 2, 3, 4, 5]})
+    split = cp.Split(log, np.array([0, 0, 1, 2, 2], dtype=np.int8), "any")
+    of_users, of_items = cold_notes(split)
+    assert "1 of 1 validation rows (100%), 2 of 2 test rows (100%)" in of_users
+    assert "1 of 2 test rows (50%)" in of_items
+    assert "validation" not in of_items
+    assert cold_notes(cp.Split(log, np.zeros(5, dtype=np.int8), "none held out")) == []

@@ -132,3 +132,51 @@ def test_an_empty_table_has_no_scores() -> None:
     scores = table_of({})
     assert np.isneginf(scores.of_all(np.array([0, 1]))).all()
     assert np.isneginf(scores.of(np.array([0]), np.array([[1, 2]]))).all()
+
+
+COLD = np.array([3])  # of whom there is no row
+
+
+@pytest.mark.parametrize("name", ["cf", "gmf", "mlp", "ncf", "attn"])
+def test_a_user_without_training_rows_gets_popularity_and_nobody_else_notices(
+    name: ModelName,
+) -> None:
+    model, log = make_model(name), seen_log()
+    own, with_fallback = ModelScores(model, log), ModelScores(model, log, train=log)
+    pop = ModelScores(build("pop", log), log)
+    users = np.array([0, 3, 2, 1])
+    items = np.random.default_rng(1).integers(0, 11, (4, 6))
+    warm = users != 3
+    found, before = with_fallback.of_all(users), own.of_all(users)
+    assert found[warm].tobytes() == before[warm].tobytes()
+    assert found[1].tolist() == pop.of_all(COLD)[0].tolist() != before[1].tolist()
+    found, before = with_fallback.of(users, items), own.of(users, items)
+    assert found[warm].tobytes() == before[warm].tobytes()
+    assert found[1].tolist() == pop.of(COLD, items[1:2])[0].tolist()
+
+
+def test_a_row_after_training_tells_a_model_of_histories_alone_something() -> None:
+    train, seen = seen_log(), log_of([*SEEN, (3, 7)], 4, 11)
+    pop = ModelScores(build("pop", train), train).of_all(COLD)
+    cases: list[tuple[ModelName, bool]] = [("gmf", True), ("attn", False)]
+    for name, falls_back in cases:
+        model = make_model(name)
+        found = ModelScores(model, seen, train=train).of_all(COLD)
+        own = ModelScores(model, seen).of_all(COLD)
+        assert found.tolist() == (pop if falls_back else own).tolist()
+
+
+@pytest.mark.parametrize("name", ["cf", "gmf", "mlp", "ncf"])
+def test_the_ranks_of_a_cold_user_are_those_of_popularity(name: ModelName) -> None:
+    log, targets = seen_log(), log_of([(3, item) for item in range(11)], 4, 11)
+    models = make_model(name), build("pop", log)
+    found, expected = (
+        cp.ranking_metrics(
+            cp.full_ranks(ModelScores(model, log, train=log), targets, log),
+            np.arange(11),
+            names=["mrr"],
+            k=[11],
+        )["mrr", 11]
+        for model in models
+    )
+    assert found.tolist() == expected.tolist()

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import counterplay as cp
-from counterplay.data.splits import PARTS, VALIDATION
-from counterplay.experiments.config import ValidationSettings
-from counterplay.experiments.defaults import least_unseen, training_for, validation_for
+from counterplay.data import splits
+from counterplay.data.splits import PARTS
+from counterplay.experiments.config import Protocol, ValidationSettings
+from counterplay.experiments.defaults import least_unseen, n_unseen, training_for, validation_for
 from counterplay.learning.config import Training
 
 
@@ -44,12 +48,27 @@ def test_the_least_unseen_is_that_of_a_loop(
     assert least_unseen(split, part) == min(unseen)
 
 
-def test_validation_asks_for_no_more_items_than_there_are() -> None:
-    large, small, tiny = (split_of(log_of(200, 50, n_items), 0) for n_items in (400, 40, 5))
-    assert validation_for(large) == {"n_negatives": 100, "k": 10}
-    for split in (small, tiny):
-        found = ValidationSettings(**validation_for(split))
-        assert found.n_negatives == max(1, least_unseen(split, VALIDATION)) < 100
-        assert found.k == max(1, found.n_negatives // 10)
-    nobody = cp.Split(large.interactions, np.zeros(200, dtype=np.int8), "none held out")
-    assert validation_for(nobody) == {"n_negatives": 100, "k": 10}
+def test_validation_selects_as_the_evaluation_decides() -> None:
+    how = cp.Evaluation(protocol="sampled", n_negatives=30, metrics=("ndcg", "hit"), k=(5, 10))
+    found = ValidationSettings(**validation_for(how))
+    assert found == ValidationSettings(protocol="sampled", n_negatives=30, metric="ndcg", k=5)
+    assert ValidationSettings(**validation_for(cp.Evaluation())) == ValidationSettings()
+
+
+@pytest.mark.parametrize("protocol", ["full", "sampled"])
+def test_a_cutoff_that_no_row_can_miss_is_refused(protocol: Protocol) -> None:
+    among = {"full": 12, "sampled": 8}[protocol]
+    ValidationSettings(protocol=protocol, k=among - 1, n_negatives=7).check(12)
+    for k in (among, among + 5):
+        with pytest.raises(cp.ConfigError, match=rf"ranked among, {among}, .*; found {k}; lower"):
+            ValidationSettings(protocol=protocol, k=k, n_negatives=7).check(12)
+
+
+def test_the_log_is_sorted_once_however_often_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = Mock(side_effect=splits._distinct_up_to)
+    monkeypatch.setattr(splits, "_distinct_up_to", count)
+    split = split_of(log_of(200), 0)
+    for part in (0, 1, 2, 0):
+        n_unseen(split, part)
+        least_unseen(split, part)
+    assert count.call_count == 1

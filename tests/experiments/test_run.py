@@ -11,7 +11,7 @@ import torch
 
 import counterplay as cp
 from counterplay.data.files import sealed
-from counterplay.experiments.config import RunConfig, run_config
+from counterplay.experiments.config import ModelSettings, RunConfig, run_config
 from counterplay.experiments.run import load_run, read_record, train_run
 from counterplay.learning.records import Epoch
 
@@ -97,12 +97,66 @@ def test_selection_never_sees_the_test_rows(dataset: Path, tmp_path: Path) -> No
     assert first["validation"] == second["validation"]
 
 
-def test_ratings_are_predicted_with_the_squared_loss(dataset: Path, tmp_path: Path) -> None:
-    config = run_config(None, [*FAST, "training.loss=squared", "candidate.name=cf"])
-    record = train_run(dataset, tmp_path / "run", config)
-    assert record["validation"] is None
+@pytest.mark.parametrize("method", ["erm", "ps", "acl"])
+def test_ratings_are_predicted_and_the_best_epoch_is_kept(
+    method: str, dataset: Path, tmp_path: Path
+) -> None:
+    """Ratings of chance alone: the longer it is learnt, the worse."""
+    options = ["training.loss=squared", "candidate.name=cf", f"method={method}"]
+    longer = ["training.epochs=40", "training.patience=3", "training.rate=0.1"]
+    record = train_run(dataset, tmp_path / "run", run_config(None, [*FAST, *options, *longer]))
     losses = [epoch["candidate_loss"] for epoch in record["epochs"]]
     assert losses[-1] < losses[0]
+    errors = [epoch["validation"] for epoch in record["epochs"]]
+    best = record["best_epoch"]
+    assert errors[best] == min(errors) > 0
+    assert best < len(errors) - 1 < 39
+    assert record["stopped"] == "no better validation value for 3 epochs"
+    assert all(epoch["exposure_validation"] is None for epoch in record["epochs"])
+    found = record["validation"]
+    named = {"metric": "mse", "k": 0, "estimator": "standard", "protocol": "ratings", "n": 40}
+    assert named.items() <= found.items()
+    assert found["low"] < found["value"] < found["high"]
+    split = cp.load_split(dataset)
+    candidate, *_ = load_run(tmp_path / "run", split.train)
+    rows = split.validation
+    predicted = cp.ModelScores(candidate, split.train).of(rows.user, rows.item[:, None])[:, 0]
+    assert rows.rating is not None
+    assert found["value"] == pytest.approx(float(((predicted - rows.rating) ** 2).mean()))
+    assert found["value"] == pytest.approx(errors[best])
+
+
+def test_plain_learning_builds_no_exposure_model(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[str] = []
+    build = ModelSettings.build
+
+    def count(self: ModelSettings, log: cp.Interactions, generator: torch.Generator) -> cp.Scorer:
+        built.append(self.name)
+        return build(self, log, generator)
+
+    monkeypatch.setattr(ModelSettings, "build", count)
+    train = replace(cp.load_split(dataset).train, rating=None)
+    for method, expected in (("erm", ["mlp"]), ("ps", ["mlp", "gmf"])):
+        config = run_config(None, [*FAST, f"method={method}", "candidate.name=mlp"])
+        train_run(dataset, tmp_path / method, config)
+        assert built == expected
+        built.clear()
+        load_run(tmp_path / method, train)
+        assert built == expected
+        built.clear()
+
+
+def test_a_cutoff_beyond_the_catalogue_is_refused_before_anything_is_trained(
+    dataset: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(cp.ConfigError, match=r"validation.k must be below .*, 60, .*; found 60"):
+        train_run(dataset, tmp_path / "run", run_config(None, [*FAST, "validation.k=60"]))
+    sampled = [*FAST, "validation.protocol=sampled", "validation.k=21"]
+    with pytest.raises(cp.ConfigError, match=r"validation.k must be below .*, 21, .*; found 21"):
+        train_run(dataset, tmp_path / "run", run_config(None, sampled))
+    assert not (tmp_path / "run").exists()
 
 
 def test_what_cannot_be_run_is_refused(dataset: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import counterplay as cp
-from counterplay.experiments.config import Method, configured
+from counterplay.experiments.config import Method, RunConfig, configured
 from counterplay.experiments.defaults import training_for
 from counterplay.experiments.search import Selection, Space, Tuning, first_settings, searched
 
@@ -51,6 +51,16 @@ def test_the_first_trial_is_within_the_space(**space: list[float]) -> None:
             assert low <= value <= high
             assert isinstance(value, type(low))
             assert value in (start[section][name], low, high)
+
+
+def test_epochs_are_selected_by_the_rule_that_selects_trials() -> None:
+    rule = {"protocol": "sampled", "metric": "ndcg", "k": 3, "n_negatives": 20}
+    config = Tuning.model_validate({"selection": rule, "validation": {"k": 5, "users": 9}})
+    handed = rule | {"k": 5, "users": 9}
+    for method in METHODS:
+        assert config.run_config(method, LOG, {}).validation.model_dump() == handed
+    assert config.to_dict()["validation"] == handed
+    assert Tuning().judged == RunConfig().validation
 
 
 def test_methods_share_what_they_have_in_common() -> None:

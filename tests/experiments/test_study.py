@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import polars as pl
 import pytest
 
 import counterplay as cp
+from counterplay.data import splits
 from counterplay.data.files import write_json
 from counterplay.experiments import study as module
 from counterplay.experiments.old_system import NAME as OLD_SYSTEM
@@ -182,6 +184,23 @@ def test_interrupted_and_run_again_it_ends_in_the_same_bytes(
         load_study(tmp_path / "broken")
     run_study(log, tmp_path / "broken", quick())
     assert bytes_of(tmp_path / "broken") == bytes_of(study.folder)
+
+
+def test_a_log_is_sorted_once_each_time_it_is_read(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, loaded = Mock(side_effect=splits._distinct_up_to), Mock(side_effect=module.load_split)
+    monkeypatch.setattr(splits, "_distinct_up_to", count)
+    monkeypatch.setattr(module, "load_split", loaded)
+    run_study(log, tmp_path / "study", quick())
+    assert count.call_count <= 1 + loaded.call_count == 2
+
+
+def test_epochs_are_chosen_by_the_rule_that_decides(study: Study) -> None:
+    first = study.record["evaluation"]["estimates"][0]
+    for run in study.record["runs"]:
+        found = run["validation"]
+        assert all(found[name] == first[name] for name in ("metric", "k", "protocol", "estimator"))
 
 
 def test_what_is_done_is_not_done_again(

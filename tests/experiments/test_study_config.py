@@ -53,6 +53,28 @@ def test_what_is_said_of_a_run_goes_before_what_is_said_of_all(split: cp.Split) 
     assert (found.validation.k, found.validation.n_negatives) == (3, 100)
 
 
+def test_the_evaluation_s_rule_selects_the_epochs_of_every_run(split: cp.Split) -> None:
+    evaluation = {"protocol": "sampled", "n_negatives": 30, "metrics": ["ndcg", "hit"], "k": [5, 9]}
+    runs = {"mine": {"method": "erm"}, "own": {"method": "erm", "validation": {"metric": "mrr"}}}
+    config = settings(evaluation=evaluation, runs=runs)
+    found = {name: config.run(name, split).validation.model_dump() for name in config.names}
+    handed = {"protocol": "sampled", "metric": "ndcg", "k": 5, "n_negatives": 30, "users": None}
+    assert found.pop("own") == handed | {"metric": "mrr"}
+    assert all(each == handed for each in found.values())
+    usual = settings().run("acl", split).validation
+    assert (usual.protocol, usual.metric, usual.k) == ("full", "hit", 10)
+
+
+def test_a_cutoff_that_no_row_can_miss_is_known_before(split: cp.Split) -> None:
+    n_items = split.interactions.n_items
+    settings(evaluation={"k": [n_items - 1]}).check(split, world=False)
+    with pytest.raises(cp.ConfigError, match=rf"ranked among, {n_items}, .*; found {n_items}"):
+        settings(evaluation={"k": [n_items, 5]}).check(split, world=False)
+    sampled = {"protocol": "sampled", "n_negatives": 9, "k": [10]}
+    with pytest.raises(cp.ConfigError, match=r"ranked among, 10, .*; found 10"):
+        settings(evaluation=sampled).check(split, world=False)
+
+
 def test_ratings_are_predicted_by_all_but_popularity() -> None:
     split = split_of(rating=np.arange(200) % 5 + 1)
     config = settings(feedback="ratings")

@@ -376,7 +376,11 @@ def test_before_the_first_trial_is_over_everything_may_change(
     folder: Path, dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(cp.DataError, match="unseen items"):
-        tune_methods(dataset, tmp_path, settings("validation.n_negatives=1000"))
+        tune_methods(
+            dataset,
+            tmp_path,
+            settings("validation.protocol=sampled", "validation.n_negatives=1000"),
+        )
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -38,6 +38,7 @@ def make_record(names: tuple[str, ...] = CANDIDATES, log: str = "synthetic") -> 
             "kind": "rounds",
             "counts": {"train": 52_310, "validation": 4_100, "test": 4_000},
             "seen_share": 0.9873,
+            "cold": {"validation": {"user": 0, "item": 3}, "test": {"user": 1_000, "item": 0}},
         },
         "runs": runs,
         "evaluation": _evaluation(names, log),

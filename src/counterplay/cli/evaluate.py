@@ -171,6 +171,8 @@ def _give(result: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
             "effective": [f"{each['ess']:,.0f}" for each in found],
         },
     )
+    if result["cold"]:
+        _show_cold(result["cold"], result["part"])
     if result["bands"]:
         console.print_table(
             "the smallest and largest value if the odds of exposure are off by a factor Γ",
@@ -187,6 +189,22 @@ def _give(result: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
         _show_comparisons(result["comparisons"])
     if out is not None:
         console.print_pairs({"written to": str(out)})
+
+
+def _show_cold(cold: dict[str, Any], part: str) -> None:
+    found = cold["estimates"]
+    console.print_table(
+        f"cold: the {cold['rows']:,} {part} rows ({cold['share']:.0%}) of users without training "
+        "rows, for whom models rank by popularity; warm: the others",
+        {
+            "candidate": [each["candidate"] for each in found],
+            "rows": [f"{each['n']:,} {each['rows']}" for each in found],
+            "metric": [_metric(each) for each in found],
+            "value": [f"{each['value']:.4f}" for each in found],
+            "low": [_number(each["low"]) for each in found],
+            "high": [_number(each["high"]) for each in found],
+        },
+    )
 
 
 def _show_comparisons(found: list[dict[str, Any]]) -> None:

@@ -54,6 +54,8 @@ def _show(described: dict[str, Any], out: Path) -> None:
         rows["index"] = (
             f"finds {ann['recall']:.1%} of the {ann['k']} best items, on {ann['users']:,} users"
         )
+    if described["cold"]:
+        rows["by popularity"] = f"{described['cold']:,} users without training rows"
     rows["written to"] = str(out)
     console.print_pairs(rows)
 

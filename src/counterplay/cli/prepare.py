@@ -113,7 +113,12 @@ def prepare(
             "fingerprint": log.fingerprint,
             "profile": found.to_dict(),
             "steps": [str(step) for step in log.steps],
-            "split": made_split and {"kind": made_split.kind, "counts": made_split.counts},
+            "split": made_split
+            and {
+                "kind": made_split.kind,
+                "counts": made_split.counts,
+                "cold": made_split.cold_counts,
+            },
             "notes": notes,
         }
     )
@@ -128,5 +133,11 @@ def _show(found: Profile, log: Interactions, split: Split | None, out: Path) -> 
         rows["split"] = f"{split.kind}: {parts}"
         if split.counts["test"]:
             rows["split"] += f"; {split.seen_share:.1%} of test pairs in training"
+        for part, cold in split.cold_counts.items():
+            if any(cold.values()):
+                rows[f"cold {part} rows"] = (
+                    f"{cold['user']:,} of users and {cold['item']:,} of items without a training "
+                    "row"
+                )
     rows["written to"] = str(out)
     console.print_pairs(rows)

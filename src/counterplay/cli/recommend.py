@@ -53,12 +53,14 @@ def recommend(
 
 def _show(result: dict[str, Any]) -> None:
     short = result["rows"] < result["users"] * result["k"]
+    cold = {"by popularity": f"{result['cold']:,} lists, of users without training rows"}
     console.print_pairs(
         {
             "model": f"{result['model']}, trained on {result['dataset']['name']}",
             "lists": f"{result['users']:,}, of {result['k']:,} items"
             + (" or, where no more are left, fewer" if short else ""),
             "seen items": "included" if result["include_seen"] else "left out",
+            **(cold if result["cold"] else {}),
             "rows": f"{result['rows']:,}",
             "written to": result["out"],
         }

@@ -80,6 +80,8 @@ def train(
 
 
 def _show(record: dict[str, Any], out: Path) -> None:
+    from counterplay.report.words import metric, number
+
     configuration = record["configuration"]
     names = [configuration[role]["name"] for role in record["parameters"]]
     counts = " and ".join(f"{count:,}" for count in record["parameters"].values())
@@ -90,9 +92,10 @@ def _show(record: dict[str, Any], out: Path) -> None:
     }
     found = record["validation"]
     if found:
+        value, low, high = (number(found[key]) for key in ("value", "low", "high"))
         rows["validation"] = (
-            f"Hit@{found['k']} {found['value']:.4f} [{found['low']:.4f}, {found['high']:.4f}] "
-            f"on {found['n']:,} rows, {found['protocol']}"
+            f"{metric(found['metric'], found['k'])} {value} [{low}, {high}] on {found['n']:,} "
+            f"rows, {found['protocol']}"
         )
     last = record["epochs"][max(record["best_epoch"], 0)]
     if last["propensity"]:

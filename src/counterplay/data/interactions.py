@@ -146,6 +146,13 @@ class Interactions(Shown):
         return self.user.astype(np.int64) * self.n_items + self.item
 
     @cached_property
+    def distinct_pairs(self) -> NDArray[np.int64]:
+        """The pairs that occur, each once and ascending; sorted once, whoever asks."""
+        pairs = _distinct(self.pair)
+        pairs.flags.writeable = False
+        return pairs
+
+    @cached_property
     def fingerprint(self) -> str:
         """A digest of all that the log holds, independent of its name and its files."""
         digest = hashlib.sha256()
@@ -227,6 +234,14 @@ class Interactions(Shown):
                 self.items.decode(self.item).alias("item"),
             )
         return frame
+
+
+def _distinct(pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sort pairs in place; return each once."""
+    pairs.sort()
+    kept = np.ones(len(pairs), dtype=np.bool_)
+    kept[1:] = pairs[1:] != pairs[:-1]
+    return pairs[kept]
 
 
 def _digest_series(digest: Any, series: pl.Series) -> None:

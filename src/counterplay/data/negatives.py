@@ -58,7 +58,7 @@ class NegativeSampler:
                 "give 0 for uniform negatives"
             )
         self.n_items = log.n_items
-        self._pairs = _distinct(log.pair)  # ascending user · n_items + item
+        self._pairs = log.distinct_pairs  # ascending user · n_items + item
         users = (self._pairs // self.n_items).astype(np.int32)
         items = (self._pairs - users.astype(np.int64) * self.n_items).astype(np.int32)
         self._offsets = offsets_of(users, log.n_users)
@@ -183,13 +183,6 @@ class _Bitmap:
             hashed = (pairs.view(np.uint64) * _HASH) >> np.uint64(64 - _WINDOW)
             bits = self._begins[users] + hashed.view(np.int64)
         return bits >> 3, bits.astype(np.uint8) & np.uint8(7)
-
-
-def _distinct(pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-    pairs.sort()
-    kept = np.ones(len(pairs), dtype=np.bool_)
-    kept[1:] = pairs[1:] != pairs[:-1]
-    return pairs[kept]
 
 
 def _cumulative_mass(log: Interactions, exponent: float) -> NDArray[np.int64] | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from counterplay.data.cold import cold_notes
 from counterplay.data.datasets import DATASETS, Dataset, dataset_at, read_dataset
 from counterplay.data.duplicates import Duplicates, without_duplicates
 from counterplay.data.filters import filter_by_events, k_core
@@ -17,7 +19,7 @@ from counterplay.data.ordering import Order
 from counterplay.data.readers import read
 from counterplay.data.splits import Split, leave_last_two_out, split_at_random, split_by_time
 from counterplay.data.times import TimeUnit
-from counterplay.errors import ConfigError
+from counterplay.errors import ConfigError, CounterplayWarning
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
@@ -116,9 +118,17 @@ def prepare(
 ) -> Interactions | Split:
     """Read, filter and split a log by `plan`; without a split the result is Interactions.
 
-    The source is a file, the folder of a known dataset, or a frame.
+    The source is a file, the folder of a known dataset, or a frame. Held-out rows whose user or
+    item has no training row are counted in a warning.
     """
-    plan, known = plan or Preparation(), None
+    made = _made(source, plan or Preparation(), progress)
+    for note in cold_notes(made) if isinstance(made, Split) else ():
+        warnings.warn(note, CounterplayWarning, stacklevel=2)
+    return made
+
+
+def _made(source: object, plan: Preparation, progress: Progress | None) -> Interactions | Split:
+    known = None
     if isinstance(source, str | Path):
         known = _dataset(Path(source), plan.format)
     if known is None:

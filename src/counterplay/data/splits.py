@@ -7,7 +7,7 @@ import hashlib
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -98,6 +98,32 @@ class Split(Shown):
         """Ids of the users who have no training row: a model knows nothing of them."""
         return self._absent_from(TRAIN)
 
+    def cold(self, part: int, role: Literal["user", "item"] = "user") -> NDArray[np.bool_]:
+        """Return which rows of a part have a user, or an item, without a training row."""
+        log = self.interactions
+        index: NDArray[np.int32] = getattr(log, role)
+        n = log.n_users if role == "user" else log.n_items
+        untrained: NDArray[np.bool_] = np.bincount(index[self.part == TRAIN], minlength=n) == 0
+        cold: NDArray[np.bool_] = untrained[index[self.part == part]]
+        return cold
+
+    @cached_property
+    def cold_counts(self) -> dict[str, dict[str, int]]:
+        """Number of held-out rows whose user, and whose item, has no training row."""
+        roles: tuple[Literal["user"], Literal["item"]] = ("user", "item")
+        return {
+            PARTS[part]: {role: int(self.cold(part, role).sum()) for role in roles}
+            for part in (VALIDATION, TEST)
+        }
+
+    @cached_property
+    def n_distinct(self) -> NDArray[np.int64]:
+        """Number of different items that each user has up to each part, `[3, n_users]`.
+
+        One sort of the whole log, whoever asks how many items a user leaves unseen.
+        """
+        return _distinct_up_to(self.interactions, self.part)
+
     def _absent_from(self, part: int) -> pl.Series:
         log = self.interactions
         present = np.bincount(log.user[self.part == part], minlength=log.n_users)
@@ -119,6 +145,16 @@ class Split(Shown):
             "share": [f"{count / len(self.part):.1%}" for count in counts.values()],
             "users": [*n_users],
         }
+
+
+def _distinct_up_to(log: Interactions, part: NDArray[np.int8]) -> NDArray[np.int64]:
+    keys = log.pair * len(PARTS) + part
+    keys.sort()
+    pairs, first = keys // len(PARTS), np.ones(len(keys), dtype=np.bool_)
+    first[1:] = pairs[1:] != pairs[:-1]  # where a pair is met for the first time
+    places = (keys[first] % len(PARTS)) * log.n_users + pairs[first] // log.n_items
+    counts = np.bincount(places, minlength=len(PARTS) * log.n_users)
+    return counts.reshape(len(PARTS), -1).cumsum(0)
 
 
 def leave_last_two_out(log: Interactions) -> Split:

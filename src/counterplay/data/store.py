@@ -171,7 +171,12 @@ def _description(log: Interactions | Split, interactions: Interactions) -> dict[
 
 
 def _described(split: Split) -> dict[str, Any]:
-    return {"kind": split.kind, "counts": split.counts, "fingerprint": split.fingerprint}
+    return {
+        "kind": split.kind,
+        "counts": split.counts,
+        "cold": split.cold_counts,
+        "fingerprint": split.fingerprint,
+    }
 
 
 def _write_columns(path: Path, columns: dict[str, NDArray[Any]]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from counterplay.data.histories import Histories
+from counterplay.models.fallback import Fallback
 from counterplay.models.scorer import History
 
 if TYPE_CHECKING:
@@ -34,11 +35,16 @@ class ModelScores:
     Args:
         model: Any scorer.
         seen: What users did before they are asked for: the histories of models that read them.
+        train: The rows that it was trained on, as it was given them. Users of whom it knows nothing
+            are then scored by popularity (see `Fallback`), and not by how it was initialised.
     """
 
-    def __init__(self, model: Scorer, seen: Interactions) -> None:
+    def __init__(
+        self, model: Scorer, seen: Interactions, *, train: Interactions | None = None
+    ) -> None:
         self.model = model.eval()
         self.histories = Histories(seen)
+        self.fallback = None if train is None else Fallback(model, train, seen)
         held = chain(model.parameters(), model.buffers())
         self._device = next((value.device for value in held), torch.device("cpu"))
 
@@ -46,13 +52,26 @@ class ModelScores:
         """Return the scores of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""
         with torch.no_grad():
             scores = self.model(self._tensor(users), self._tensor(items), self._history(users))
-        return _numbers(scores)
+        return self._filled(_numbers(scores), users, items)
 
     def of_all(self, users: NDArray[np.integer]) -> NDArray[np.floating]:
         """Return the scores of all items for `users` `[B]`, `[B, n_items]`."""
         with torch.no_grad():
             scores = self.model.score_all(self._tensor(users), self._history(users))
-        return _numbers(scores)
+        return self._filled(_numbers(scores), users)
+
+    def _filled(
+        self,
+        found: NDArray[np.floating],
+        users: NDArray[np.integer],
+        items: NDArray[np.integer] | None = None,
+    ) -> NDArray[np.floating]:
+        """Put in what users get of whom the model knows nothing; without `items`, of all."""
+        if self.fallback is not None:
+            unknown = np.flatnonzero(self.fallback.unknown[users])
+            everybody = self.fallback.items
+            found[unknown] = everybody[:-1] if items is None else everybody[items[unknown]]
+        return found
 
     def _history(self, users: NDArray[np.integer]) -> History | None:
         length = self.model.history_length

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 
     from counterplay.data.interactions import Interactions
     from counterplay.models.scorer import Scorer
+    from counterplay.seeding import Streams
 
 Method = Literal["erm", "ps", "acl"]
+Protocol = Literal["full", "sampled"]
+RowMetric = Literal["hit", "dcg", "ndcg", "mrr"]
 Settings = TypeVar("Settings", bound=BaseModel)
 _TRAINING: dict[Method, type[Training]] = {"erm": Training, "ps": Weighted, "acl": Game}
 
@@ -49,12 +52,34 @@ class ModelSettings(BaseModel):
 
 
 class ValidationSettings(BaseModel):
-    """Hit@k on the validation rows, among sampled items; it selects the best epoch."""
+    """What selects the best epoch, on the validation rows; ratings go by their squared error.
+
+    Attributes:
+        protocol: full ranks among all unseen items; sampled among `n_negatives` of them.
+        metric: Of a row's rank.
+        k: Its cutoff.
+        n_negatives: Of the sampled protocol.
+        users: Go by the rows of so many users, drawn once. By default by all; with full ranks by as
+            many as 33 million scores allow, users times items.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    protocol: Protocol = "full"
+    metric: RowMetric = "hit"
     k: Annotated[int, Field(ge=1)] = 10
     n_negatives: Annotated[int, Field(ge=1)] = 100
+    users: Annotated[int, Field(ge=1)] | None = None
+
+    def check(self, n_items: int) -> None:
+        """Refuse a cutoff that no row can miss."""
+        among = n_items if self.protocol == "full" else self.n_negatives + 1
+        if self.k >= among:
+            raise ConfigError(
+                f"validation.k must be below the number of items that a row is ranked among, "
+                f"{among:,}, or every row is a hit; found {self.k:,}; lower it, and with it the k "
+                "of the evaluation that it may come from"
+            )
 
 
 class RunConfig(BaseModel):
@@ -97,6 +122,13 @@ class RunConfig(BaseModel):
                 f"{self.method}; leave it out, or choose another method"
             )
         return kind(**{name: getattr(self.training, name) for name in kind.model_fields})
+
+    def players(self, train: Interactions, streams: Streams) -> tuple[Scorer, Scorer | None]:
+        """Return a fresh candidate and exposure model, which plain learning has none of."""
+        candidate = self.candidate.build(train, streams.torch("initial", "candidate"))
+        if self.method == "erm":
+            return candidate, None
+        return candidate, self.exposure.build(train, streams.torch("initial", "exposure"))
 
 
 def run_config(

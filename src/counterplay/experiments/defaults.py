@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.data.splits import VALIDATION
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
     from counterplay.data.splits import Split
+    from counterplay.experiments.stage import Evaluation
 
 _STEPS, _BATCH = 32, (256, 8192)  # steps of an epoch at least, and the size of a batch
-_NEGATIVES, _FIRST = 100, 10  # of validation: among so many items, the first so many are hits
 _L2 = 2.0  # divided by the rows: the more there are, the less ℓ2 regularization is needed
 
 
@@ -35,10 +33,17 @@ def training_for(train: Interactions, *, seed: int, **changes: Any) -> dict[str,
     } | changes
 
 
-def validation_for(split: Split) -> dict[str, int]:
-    """Return a validation that the catalogue is large enough for: Hit@10 among 100, or its like."""
-    n = min(_NEGATIVES, least_unseen(split, VALIDATION))
-    return {"n_negatives": max(1, n), "k": max(1, n * _FIRST // _NEGATIVES)}
+def validation_for(how: Evaluation) -> dict[str, Any]:
+    """Return the validation that selects epochs as an evaluation decides.
+
+    That is by its protocol, by the first of its metrics and at the first of its cutoffs.
+    """
+    return {
+        "protocol": how.protocol,
+        "metric": how.metrics[0],
+        "k": how.k[0],
+        "n_negatives": how.n_negatives,
+    }
 
 
 def least_unseen(split: Split, part: int) -> int:
@@ -52,6 +57,5 @@ def least_unseen(split: Split, part: int) -> int:
 def n_unseen(split: Split, part: int) -> NDArray[np.int64]:
     """Return how many items the user of each row of a part has in no row up to that part."""
     log = split.interactions
-    pairs = np.unique(log.pair[split.part <= part])
-    unseen = log.n_items - np.bincount(pairs // log.n_items, minlength=log.n_users)
+    unseen = log.n_items - split.n_distinct[part]
     return np.asarray(unseen[log.user[split.part == part]])

@@ -16,6 +16,7 @@ from counterplay.evaluation.estimators import Estimate, estimates
 from counterplay.evaluation.scoring import ModelScores
 from counterplay.evaluation.sensitivity import band_of_mean, bands
 from counterplay.evaluation.tables import read_scores
+from counterplay.experiments.cold_rows import apart
 from counterplay.experiments.config import RunConfig
 from counterplay.experiments.propensities import SHARED, Contestant
 from counterplay.experiments.run import load_run, read_record
@@ -177,7 +178,7 @@ def _names(runs: Sequence[Path]) -> list[str]:
 def _trained(name: str, run: str | Path, stage: Stage) -> Contestant:
     candidate, exposure, link = load_run(run, stage.train)
     config = RunConfig.model_validate(read_record(run)["configuration"])
-    scores = ModelScores(candidate, stage.seen)
+    scores = ModelScores(candidate, stage.seen, train=stage.train)
     return Contestant(
         name, scores, candidate, exposure, link, config.method, settings=config.candidate
     )
@@ -245,6 +246,7 @@ def _result(stage: Stage, contestants: Sequence[Contestant]) -> dict[str, Any]:
         "configuration": config.model_dump(mode="json"),
         "estimates": found,
         "bands": limits,
+        "cold": apart(stage, contestants),
     }
 
 

@@ -18,7 +18,6 @@ import numpy as np
 from counterplay.data.files import digests_of, sealed
 from counterplay.data.publishing import check_free, new_directory
 from counterplay.errors import ConfigError, CounterplayError
-from counterplay.evaluation.scoring import ModelScores
 from counterplay.experiments.onnx_export import check_onnx, onnx_scores, write_onnx
 from counterplay.experiments.serving import load_trained
 from counterplay.experiments.vectors import (
@@ -71,7 +70,7 @@ def export_run(
     trained = load_trained(run, data)
     record, model, log = trained.record, trained.model, trained.log
     settings = record["configuration"]["candidate"]
-    vectors = vectors_of(model, log)
+    vectors = vectors_of(model, log, trained.fallback)
     if vectors is None and (ann or not onnx):
         raise ConfigError(
             "vectors need a model whose score is an inner product (pop, cf, gmf, attn); found "
@@ -81,13 +80,14 @@ def export_run(
     rng = streams.numpy("export", "pairs")
     users = rng.integers(0, log.n_users, _PAIRS[0])
     items = rng.integers(0, log.n_items, _PAIRS)
-    scores = ModelScores(model, log)
+    scores = trained.scores
     own = scores.of(users, items)
     described: dict[str, Any] = {
         "model": settings["name"],
         "dim": settings["dim"],
         "users": log.n_users,
         "items": log.n_items,
+        "cold": int(trained.fallback.unknown[:-1].sum()),
         "dataset": record["dataset"],
         "counterplay": version("counterplay"),
         "score": None,
@@ -111,7 +111,7 @@ def export_run(
         if onnx:
             length = model.history_length
             history = scores.histories.last(users, length) if length else None
-            write_onnx(model, folder / _ONNX)
+            write_onnx(model, folder / _ONNX, trained.fallback)
             found = onnx_scores(folder / _ONNX, users, items, history)
             described["onnx"] = {
                 "file": _ONNX,

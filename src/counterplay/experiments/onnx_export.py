@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from counterplay.models.fallback import Fallback
     from counterplay.models.scorer import Scorer
 
 _IN_ONE_FILE = 1 << 30  # bytes of weights; the format's own limit is 2 GiB
@@ -46,10 +47,16 @@ def check_onnx() -> None:
 
 
 @torch.no_grad()
-def write_onnx(model: Scorer, path: Path) -> None:
-    """Write a model as ONNX, for any number of users and any number of items each."""
+def write_onnx(model: Scorer, path: Path, fallback: Fallback | None = None) -> None:
+    """Write a model as ONNX, for any number of users and any number of items each.
+
+    With a fallback, users of whom the model knows nothing get popularity; unknown ones (-1) too.
+    """
     check_onnx()
     graph = _plain(model).eval()
+    if fallback is not None and model.learns_each_user:
+        kind = _SequenceWithFallback if model.history_length else _WithFallback
+        graph = kind(graph, fallback).eval()
     batch, candidates = torch.export.Dim("batch"), torch.export.Dim("candidates")
     inputs = {
         "users": (torch.zeros(2, dtype=torch.int64), {0: batch}),
@@ -158,6 +165,32 @@ class _Sequence(nn.Module):
     def forward(self, users: Tensor, items: Tensor, history: Tensor) -> Tensor:  # noqa: ARG002
         states = self.encoder.states(history, only_last=True)[:, 0]
         return dots(states, self.items[items]) + self.biases[items]
+
+
+class _WithFallback(nn.Module):
+    """What everybody gets, for users whom the model knows nothing of; unknown ids are at -1."""
+
+    unknown: Tensor
+    everybody: Tensor
+
+    def __init__(self, graph: nn.Module, fallback: Fallback) -> None:
+        super().__init__()
+        self.inner = graph
+        self.register_buffer("unknown", torch.from_numpy(fallback.unknown))
+        self.register_buffer("everybody", torch.from_numpy(fallback.items))
+
+    def forward(self, users: Tensor, items: Tensor) -> Tensor:
+        own = self.inner(users, items)
+        return torch.where(self.unknown[users][:, None], self.everybody[items], own)
+
+
+class _SequenceWithFallback(_WithFallback):
+    """The same for a model of sequences, which knows nothing of an empty one."""
+
+    def forward(self, users: Tensor, items: Tensor, history: Tensor) -> Tensor:  # type: ignore[override]
+        own = self.inner(users, items, history)
+        empty = (history == len(self.everybody) - 1).all(1)
+        return torch.where(empty[:, None], self.everybody[items], own)
 
 
 def _plain(model: Scorer) -> nn.Module:

@@ -120,7 +120,7 @@ def learned(
     )
 
     def validate(model: Scorer) -> float:
-        return -float(errors_of(ModelScores(model, train), rows)["mse"].mean())
+        return -float(errors_of(ModelScores(model, train, train=train), rows)["mse"].mean())
 
     def learn(candidate: RatingCandidate, model: Scorer, l2: float) -> None:
         shared = config.training.model_dump() | {"l2": l2, "seed": seed}
@@ -160,7 +160,7 @@ def _contestant(
 
     An opponent asks for nothing else where there are ratings, and asks at every step.
     """
-    scores = ModelScores(model, train)
+    scores = ModelScores(model, train, train=train)
     pairs, first = np.unique(train.pair, return_index=True)
     predicted = scores.of(train.user[first], train.item[first, None])[:, 0]
     table = ScoreTable(train.n_users, train.n_items, pairs, predicted.astype(np.float32))

@@ -8,15 +8,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-from scipy.stats import binomtest
-
 from counterplay.data.publishing import check_free, working_directory
 from counterplay.data.store import load_split
 from counterplay.errors import DataError
-from counterplay.evaluation.metrics import ranking_metrics
-from counterplay.evaluation.ranks import ranks_of_first, sampled_candidates
-from counterplay.evaluation.scoring import ModelScores
 from counterplay.experiments.config import RunConfig
 from counterplay.experiments.notes import noted, tell
 from counterplay.experiments.run_store import (
@@ -33,6 +27,7 @@ from counterplay.experiments.run_store import (
 )
 from counterplay.experiments.run_store import load_run as load_run
 from counterplay.experiments.run_store import read_record as read_record
+from counterplay.experiments.validating import Judge
 from counterplay.learning.erm import erm
 from counterplay.learning.fitting import threads_for
 from counterplay.learning.game import acl
@@ -40,15 +35,13 @@ from counterplay.learning.propensity import ps
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterable
 
     from counterplay.data.interactions import Interactions
     from counterplay.data.splits import Split
     from counterplay.learning.config import Game, Weighted
     from counterplay.learning.fitting import Callback
-    from counterplay.learning.records import Fit
+    from counterplay.learning.records import Epoch, Fit
     from counterplay.models.scorer import Scorer
 
 _VERSIONS = ("counterplay", "numpy", "polars", "pyarrow", "torch")
@@ -96,14 +89,15 @@ def _trained(
     train = split.train
     if config.training.loss != "squared":
         train = replace(train, rating=None)
+        config.validation.check(train.n_items)
     elif train.rating is None:
         raise DataError(
             "the squared loss needs ratings; found a dataset without; choose another loss"
         )
     streams = Streams(config.training.seed)
-    candidate = config.candidate.build(train, streams.torch("initial", "candidate"))
-    exposure = config.exposure.build(train, streams.torch("initial", "exposure"))
-    judge = _judge(split, config, streams)
+    candidate, exposure = config.players(train, streams)
+    held_out = bool(split.counts["validation"])  # without, the last epoch is kept
+    judge = Judge(split, train, config.validation, streams) if held_out else None
     begin(folder, asked)
     with noted() as notes:
         fit = _fit(config, candidate, exposure, train, judge, callbacks, folder / CHECKPOINT)
@@ -117,45 +111,23 @@ def _trained(
 def _fit(
     config: RunConfig,
     candidate: Scorer,
-    exposure: Scorer,
+    exposure: Scorer | None,
     train: Interactions,
-    judge: Callable[[Scorer], NDArray[np.float64]] | None,
+    judge: Judge | None,
     callbacks: Iterable[Callback],
     checkpoint: Path,
 ) -> Fit:
     how: Any = config.of_method()
     watched: dict[str, Any] = {
-        "validate": None if judge is None else lambda model: float(judge(model).mean()),
+        "validate": judge,
         "callbacks": callbacks,
         "checkpoint": checkpoint,
     }
-    if config.method == "erm":
+    if exposure is None:
         return erm(candidate, train, how, **watched)
     if config.method == "ps":
         return ps(candidate, exposure, train, cast("Weighted", how), **watched)
     return acl(candidate, exposure, train, cast("Game", how), **watched)
-
-
-def _judge(
-    split: Split, config: RunConfig, streams: Streams
-) -> Callable[[Scorer], NDArray[np.float64]] | None:
-    """Return what gives each validation target its hit at k under a model; never the test.
-
-    Without validation rows, or for ratings, there is none, and the last epoch is kept.
-    """
-    targets = split.validation
-    if not len(targets) or config.training.loss == "squared":
-        return None
-    rng = streams.numpy("validation")
-    items = sampled_candidates(split.train, targets, config.validation.n_negatives, rng)
-
-    def judge(model: Scorer) -> NDArray[np.float64]:
-        scores = ModelScores(model, split.train).of(targets.user, items)
-        k = config.validation.k
-        ranks = ranks_of_first(scores)
-        return ranking_metrics(ranks, np.arange(len(ranks)), names=("hit",), k=(k,))["hit", k]
-
-    return judge
 
 
 def _record(
@@ -163,7 +135,7 @@ def _record(
     data: str | Path,
     split: Split,
     fit: Fit,
-    judge: Callable[[Scorer], NDArray[np.float64]] | None,
+    judge: Judge | None,
 ) -> dict[str, Any]:
     players = {"candidate": fit.candidate, "exposure": fit.exposure}
     return {
@@ -182,33 +154,20 @@ def _record(
             for name, player in players.items()
             if player is not None
         },
-        "epochs": [epoch.to_dict() for epoch in fit.epochs],
+        "epochs": [_told(epoch, 1 if judge is None else judge.sign) for epoch in fit.epochs],
         "best_epoch": fit.best_epoch,
         "ess": fit.ess,
         "stopped": fit.stopped,
-        "validation": None if judge is None else _hits(judge, fit.candidate, config),
+        "validation": None if judge is None else judge.estimate(fit.candidate),
     }
+
+
+def _told(epoch: Epoch, sign: int) -> dict[str, Any]:
+    """Return an epoch as plain values; of an error, learning was told the negative."""
+    value = epoch.validation
+    return epoch.to_dict() | {"validation": None if value is None else sign * value}
 
 
 def versions() -> dict[str, str]:
     """Return what results may depend on."""
     return {"python": platform.python_version()} | {name: version(name) for name in _VERSIONS}
-
-
-def _hits(
-    judge: Callable[[Scorer], NDArray[np.float64]], candidate: Scorer, config: RunConfig
-) -> dict[str, Any]:
-    """Return Hit@k on the validation rows with its Wilson interval."""
-    hits = judge(candidate)
-    interval = binomtest(round(hits.sum()), len(hits)).proportion_ci(0.95, method="wilson")
-    return {
-        "metric": "hit",
-        "k": config.validation.k,
-        "estimator": "standard",
-        "protocol": f"sampled-{config.validation.n_negatives}",
-        "value": float(hits.mean()),
-        "low": float(interval.low),
-        "high": float(interval.high),
-        "level": 0.95,
-        "n": len(hits),
-    }

@@ -90,11 +90,11 @@ def load_run(
             f"a run directory must hold a readable model.safetensors; found in '{directory}' "
             f"{error}; {_AGAIN}"
         ) from None
-    streams = Streams(config.training.seed)
-    candidate = config.candidate.build(train, streams.torch("initial", "candidate"))
-    exposure = config.exposure.build(train, streams.torch("initial", "exposure"))
-    link = Link(**config.training.link_options())
+    candidate, exposure = config.players(train, Streams(config.training.seed))
+    link = None if exposure is None else Link(**config.training.link_options())
     for name, player in (("candidate", candidate), ("exposure", exposure), ("link", link)):
+        if player is None:
+            continue
         state = {
             key.removeprefix(f"{name}."): value
             for key, value in tensors.items()
@@ -109,8 +109,7 @@ def load_run(
                     f"others ({first_line(error)}); {_AGAIN}"
                 ) from None
         player.eval()
-    plain = config.method == "erm"
-    return candidate, None if plain else exposure, None if plain else link
+    return candidate, exposure, link
 
 
 def asked_for(config: RunConfig, data: str | Path) -> dict[str, Any]:

@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
-from counterplay.experiments.config import Method, ModelSettings, RunConfig, ValidationSettings
-from counterplay.experiments.defaults import training_for
+from counterplay.experiments.config import (
+    Method,
+    ModelSettings,
+    Protocol,
+    RowMetric,
+    RunConfig,
+    ValidationSettings,
+)
+from counterplay.experiments.defaults import training_for, validation_for
 from counterplay.experiments.propensities import OpponentSettings
-from counterplay.experiments.stage import Evaluation, RowMetric, Share
+from counterplay.experiments.stage import Evaluation, Share
 from counterplay.learning.config import Game, Training, Weighted
 from counterplay.models.registry import ModelName
 
@@ -98,7 +105,7 @@ class Selection(BaseModel):
     estimator: Literal["standard", "popularity", "propensity", "logged"] = "popularity"
     metric: RowMetric = "hit"
     k: _Whole = 10
-    protocol: Literal["full", "sampled"] = "full"
+    protocol: Protocol = "full"
     n_negatives: _Whole = 100
     clip: Share | None = None
     exponent: float = 1.0
@@ -127,7 +134,7 @@ class Tuning(BaseModel):
         candidate: The model that is learnt.
         exposure: Its propensity model (ps) or opponent (acl).
         training: Settings for the methods that have them: where searching begins, or what stays.
-        validation: What selects the best epoch of a trial.
+        validation: What selects the best epoch of a trial; what is not set is as in `selection`.
         selection: What selects the best trial.
         space: Where to search.
         seed: Of all streams.
@@ -161,6 +168,12 @@ class Tuning(BaseModel):
             raise ValueError("the seed is that of the whole tuning, seed")
         return training
 
+    @property
+    def judged(self) -> ValidationSettings:
+        """What selects the best epoch: the rule that selects the best trial, unless set."""
+        given = {name: getattr(self.validation, name) for name in self.validation.model_fields_set}
+        return ValidationSettings(**validation_for(self.selection.evaluation(self.seed)) | given)
+
     def run_config(
         self, method: Method, train: Interactions, settings: dict[str, Any]
     ) -> RunConfig:
@@ -176,7 +189,7 @@ class Tuning(BaseModel):
         for key, value in settings.items():
             section, name = key.split(".")
             parts[section][name] = value
-        whole = {"method": method, "candidate": self.candidate, "validation": self.validation}
+        whole = {"method": method, "candidate": self.candidate, "validation": self.judged}
         config = RunConfig.model_validate(whole | parts)
         config.of_method()
         return config
@@ -184,7 +197,8 @@ class Tuning(BaseModel):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON; of training those that were given."""
         given = self.training.model_dump(mode="json", exclude_unset=True)
-        return self.model_dump(mode="json") | {"training": given}
+        judged = self.judged.model_dump(mode="json")
+        return self.model_dump(mode="json") | {"training": given, "validation": judged}
 
 
 def searched(config: Tuning, method: Method) -> dict[str, tuple[Any, ...]]:

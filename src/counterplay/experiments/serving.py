@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from counterplay.evaluation.recommendations import write_top_k
 from counterplay.evaluation.scoring import ModelScores
 from counterplay.experiments.evaluation import check_trained_on
 from counterplay.experiments.run import load_run, read_record
+from counterplay.models.fallback import Fallback
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,11 +41,23 @@ class Trained:
         record: What `run.json` says.
         model: The candidate.
         log: Train, validation and test together: what its users have done by now.
+        train: The rows that it was trained on, with ratings if it predicts them.
     """
 
     record: dict[str, Any]
     model: Scorer
     log: Interactions
+    train: Interactions
+
+    @property
+    def scores(self) -> ModelScores:
+        """Its scores; users of whom it knows nothing get popularity."""
+        return ModelScores(self.model, self.log, train=self.train)
+
+    @property
+    def fallback(self) -> Fallback:
+        """Who those users are, and what their items score."""
+        return Fallback(self.model, self.train, self.log)
 
 
 def load_trained(run: str | Path, data: str | Path | None = None) -> Trained:
@@ -57,8 +70,10 @@ def load_trained(run: str | Path, data: str | Path | None = None) -> Trained:
         )
     split = load_split(record["data"] if data is None else data)
     check_trained_on(run, record, split, use="used with")
-    candidate, _, _ = load_run(run, split.train)
-    return Trained(record, candidate, split.interactions)
+    rates = record["configuration"]["training"]["loss"] == "squared"
+    train = split.train if rates else replace(split.train, rating=None)
+    candidate, _, _ = load_run(run, train)
+    return Trained(record, candidate, split.interactions, train)
 
 
 def recommend_run(
@@ -74,7 +89,8 @@ def recommend_run(
     """Write the `k` best items of each user to a Parquet file; return what was written.
 
     What a user has in any part of the data is seen, and is not recommended again. A model of
-    sequences reads all rows too.
+    sequences reads all rows too. Users of whom the model knows nothing, `cold` in what is returned,
+    get the most popular items.
 
     Args:
         run: Run directory.
@@ -95,14 +111,14 @@ def recommend_run(
     log = trained.log
     chosen = np.arange(log.n_users) if users is None else read_users(users, log.users)
     hidden = log.take(np.empty(0, dtype=np.int64)) if include_seen else log
-    scores = ModelScores(trained.model, log)
-    write_top_k(path, scores, chosen, hidden, min(k, log.n_items), progress=progress)
+    write_top_k(path, trained.scores, chosen, hidden, min(k, log.n_items), progress=progress)
     return {
         "model": trained.record["configuration"]["candidate"]["name"],
         "dataset": trained.record["dataset"],
         "k": k,
         "include_seen": include_seen,
         "users": len(chosen),
+        "cold": int(trained.fallback.unknown[chosen].sum()),
         "rows": pq.read_metadata(path).num_rows,
         "out": str(path),
     }

@@ -16,6 +16,7 @@ from counterplay.evaluation.intervals import BEYOND, resamples_needed
 from counterplay.evaluation.metrics import SMALLER_IS_BETTER, ranking_metrics, rating_errors
 from counterplay.evaluation.ranks import MEMORY, full_ranks, sampled_candidates, sampled_ranks
 from counterplay.evaluation.sensitivity import smallest_flip, statement
+from counterplay.experiments.config import Protocol, RowMetric
 from counterplay.experiments.propensities import (
     SHARED,
     Contestant,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from counterplay.simulation.world import World
 
 Share = Annotated[float, Field(gt=0, lt=1)]
-RowMetric = Literal["hit", "dcg", "ndcg", "mrr"]
 
 
 class Evaluation(BaseModel):
@@ -65,7 +65,7 @@ class Evaluation(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    protocol: Literal["full", "sampled"] = "full"
+    protocol: Protocol = "full"
     n_negatives: Annotated[int, Field(ge=1)] = 100
     metrics: Annotated[tuple[RowMetric, ...], Field(min_length=1)] = ("hit", "ndcg", "mrr")
     k: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)] = (10,)

@@ -314,6 +314,7 @@ def _summary(split: Split, folder: Path, config: StudyConfig, world: Path | None
         "split": {
             "kind": split.kind,
             "counts": split.counts,
+            "cold": split.cold_counts,
             "seen_share": split.seen_share if split.counts["test"] else None,
         },
         "verdict": verdict(evaluation, truth),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from counterplay.data.cold import cold_notes
 from counterplay.data.preparation import Preparation
 from counterplay.data.splits import PARTS, TEST, TRAIN, VALIDATION
 from counterplay.errors import ConfigError, DataError
@@ -49,7 +50,8 @@ class StudyConfig(BaseModel):
         runs: Other candidates, by name, each as `counterplay train --config` takes it.
         scores: Candidates that are only known by their scores: files of user, item and score.
         preparation: How to read, filter and split the log.
-        evaluation: How to evaluate; by default with bands, and with the oracle in worlds.
+        evaluation: How to evaluate; by default with bands, and with the oracle in worlds. Its
+            protocol, first metric and first cutoff select the epochs of every candidate too.
         online: The online test, in worlds.
         seed: Of training and evaluation.
     """
@@ -82,6 +84,8 @@ class StudyConfig(BaseModel):
         for name in self.names:
             wanted = self.run(name, split)
             wanted.of_method()
+            if wanted.training.loss != "squared":
+                wanted.validation.check(split.interactions.n_items)
             losses.add(wanted.training.loss == "squared")
         if losses != {self.feedback == "ratings"}:
             raise ConfigError(
@@ -111,6 +115,7 @@ class StudyConfig(BaseModel):
                 "no column is taken for the time, so rows are held out at random; name it with "
                 "--time if there is one"
             )
+        notes += cold_notes(split)
         if not split.counts["test"]:
             return notes
         if split.seen_share > _MANY:
@@ -168,7 +173,7 @@ class StudyConfig(BaseModel):
         options = training_for(split.train, seed=self.seed) | loss | _set(self.training)
         if name in self.runs:
             own = self.runs[name]
-            judged = ValidationSettings(**validation_for(split) | _set(own.validation))
+            judged = ValidationSettings(**validation_for(self.evaluation) | _set(own.validation))
             game = _game(name, options | _set(own.training))
             return own.model_copy(update={"training": game, "validation": judged})
         model = ModelSettings(name=self.model, dim=self.dim)
@@ -178,7 +183,7 @@ class StudyConfig(BaseModel):
             candidate=ModelSettings(name="pop") if pop else model,
             exposure=model,
             training=_game(name, options | ({"epochs": 1} if pop else {})),
-            validation=ValidationSettings(**validation_for(split)),
+            validation=ValidationSettings(**validation_for(self.evaluation)),
         )
 
     def evaluation_of(self, split: Split, *, world: bool) -> Evaluation:
@@ -237,7 +242,7 @@ def _check_evaluation(how: Evaluation, split: Split, *, world: bool) -> None:
         raise DataError(
             f"an evaluation needs {how.part} rows; found none; choose another split, or the test"
         )
-    room = least_unseen(split, PARTS.index(how.part))
+    room = min(least_unseen(split, part) for part in (VALIDATION, PARTS.index(how.part)))
     if how.protocol == "sampled" and room < how.n_negatives:
         raise ConfigError(
             "sampled items must be unseen by the user whom they are drawn for; found "

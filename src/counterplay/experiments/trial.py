@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from counterplay.data.store import load_split, save
 from counterplay.errors import DataError
 from counterplay.experiments.agreement import estimator_scores
-from counterplay.experiments.config import ModelSettings, RunConfig
+from counterplay.experiments.config import ModelSettings, RunConfig, ValidationSettings
 from counterplay.experiments.defaults import training_for
 from counterplay.experiments.evaluation import staged
 from counterplay.experiments.propensities import OpponentSettings
@@ -159,7 +159,8 @@ def _run_config(name: CandidateName, train: Interactions, config: Trial) -> RunC
     training = training_for(
         train, seed=config.seed, epochs=config.epochs, patience=config.patience, **special
     )
-    return RunConfig(**own, training=Game(**training))
+    judged = ValidationSettings(metric=config.metrics[0], k=config.k[0])
+    return RunConfig(**own, training=Game(**training), validation=judged)
 
 
 def _offline(

@@ -233,6 +233,7 @@ class _Judge:
 def _check_selectable(split: Split, config: Tuning) -> None:
     """Refuse before any training what no trial could be selected on."""
     Stage(split, config.selection.evaluation(config.seed), explicit=False)
+    config.judged.check(split.interactions.n_items)
     if config.selection.estimator == "logged":
         logged(split.validation)
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
+    from counterplay.models.fallback import Fallback
     from counterplay.models.scorer import Scorer
 
 VectorFormat = Literal["parquet", "npy"]
@@ -62,12 +63,29 @@ class Vectors:
         return products if self.biases is None else products + self.biases[users, None]
 
 
-@torch.no_grad()
-def vectors_of(model: Scorer, log: Interactions) -> Vectors | None:
+def vectors_of(
+    model: Scorer, log: Interactions, fallback: Fallback | None = None
+) -> Vectors | None:
     """Return the vectors of a model's users and items; None where its score is no product.
 
     Of a model that reads histories, a user's vector is the state after all of the user's rows.
+    Users who fall back have one place more: items have their popularity there, and others a 0.
     """
+    found = _vectors(model, log)
+    if found is None or fallback is None or not fallback.unknown[:-1].any():
+        return found
+    unknown = fallback.unknown[:-1]
+    users = np.where(unknown[:, None], np.float32(0), found.users)
+    biases = None if found.biases is None else np.where(unknown, np.float32(0), found.biases)
+    return Vectors(
+        np.column_stack([users, unknown.astype(np.float32)]),
+        np.column_stack([found.items, fallback.items[:-1]]),
+        biases,
+    )
+
+
+@torch.no_grad()
+def _vectors(model: Scorer, log: Interactions) -> Vectors | None:
     if isinstance(model, CF | GMF):
         users, biases = model.user_side(model.user.table())
         return Vectors(

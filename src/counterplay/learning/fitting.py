@@ -79,6 +79,7 @@ def fit(
         progress = load_checkpoint(checkpoint, about, players, optimizers)
         _warn_of_threads(progress.threads, threads_for(config.batch_size))
         progress.best = progress.best or _states(players)
+    exposure_value: float | None = None  # of a frozen one it stays as it is
     with _arithmetic(config.batch_size):
         while progress.stopped is None:
             number = len(progress.epochs)
@@ -95,8 +96,10 @@ def fit(
             if validate is not None:
                 with torch.no_grad():
                     epoch.validation = validate(candidate)
-                    if exposure is not None:
-                        epoch.exposure_validation = validate(exposure)
+                    if exposure is not None and not log.is_explicit:  # g predicts no ratings
+                        if exposure_value is None or _learns(exposure):
+                            exposure_value = validate(exposure)
+                        epoch.exposure_validation = exposure_value
             value = number if epoch.validation is None else epoch.validation
             if number >= first_epoch_that_counts and value > progress.best_value:
                 progress.best_value, progress.best_epoch = value, number
@@ -153,6 +156,10 @@ def _warn_of_threads(before: int | None, now: int) -> None:
 
 def _states(players: Mapping[str, nn.Module]) -> dict[str, dict[str, Any]]:
     return {name: copy.deepcopy(player.state_dict()) for name, player in players.items()}
+
+
+def _learns(player: nn.Module) -> bool:
+    return any(value.requires_grad for value in player.parameters())
 
 
 def _stands_still(epochs: list[Epoch]) -> bool:

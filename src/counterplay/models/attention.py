@@ -36,6 +36,8 @@ class Attention(Scorer):
         generator: Stream of the initial values.
     """
 
+    learns_each_user = True
+
     def __init__(
         self,
         n_users: int,

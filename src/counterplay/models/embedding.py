@@ -114,6 +114,7 @@ class PairScorer(Scorer):
 
     def __init__(self, n_users: int, n_items: int, **options: Unpack[PairOptions]) -> None:
         super().__init__(n_users, n_items)
+        self.learns_each_user = options.get("user_features") is None
         self.dim = options.get("dim", 32)
         generator, width = options.get("generator"), self.dim + self.extra
         self.user, self.item = (

@@ -56,7 +56,11 @@ class Scorer(nn.Module):
     Attributes:
         n_items: Number of items it can score.
         history_length: How many earlier items it wants to see; 0 means none.
+        learns_each_user: Whether it knows nothing of a user without rows of his own, who then is
+            scored by popularity (see `Fallback`); False unless a model says otherwise.
     """
+
+    learns_each_user: bool = False
 
     def __init__(self, n_users: int, n_items: int, *, history_length: int = 0) -> None:
         super().__init__()

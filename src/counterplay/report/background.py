@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from counterplay.report.blocks import Block, Code, Fold, Items, Pairs, Section, Table, Tree
-from counterplay.report.words import NONE, count, number, plain, share, short
+from counterplay.report.words import NONE, count, interval, metric, number, plain, share, short
 
 
 def data_section(record: dict[str, Any]) -> Section | None:
@@ -16,6 +16,9 @@ def data_section(record: dict[str, Any]) -> Section | None:
         blocks += [Pairs(_profile(profile)), _events(profile)]
     if split:
         blocks.append(Pairs(_split(split)))
+    cold = (record.get("evaluation") or {}).get("cold")
+    if cold:
+        blocks.append(_cold(cold, (record.get("evaluation") or {}).get("part") or "test"))
     if record.get("steps"):
         blocks.append(Fold("What preparation did", [Items(record["steps"])]))
     if not blocks:
@@ -71,7 +74,31 @@ def _split(found: dict[str, Any]) -> dict[str, str]:
     rows |= {f"{name} rows": count(value) for name, value in counts.items()}
     if found.get("seen_share") is not None:
         rows["test pairs that are in training too"] = share(found["seen_share"])
+    for name, cold in (found.get("cold") or {}).items():
+        for role in ("user", "item"):
+            if cold.get(role):
+                part = cold[role] / counts[name] if counts.get(name) else None
+                rows[f"{name} rows of {role}s without training rows"] = (
+                    f"{count(cold[role])} ({share(part)})"
+                )
     return rows
+
+
+def _cold(found: dict[str, Any], part: str) -> Table:
+    """Return what candidates are worth to users with training rows, and to those without."""
+    lines = found.get("estimates") or []
+    columns = {
+        "candidate": [str(each["candidate"]) for each in lines],
+        "rows": [f"{count(each['n'])} {each['rows']}" for each in lines],
+        "metric": [metric(each["metric"], each["k"]) for each in lines],
+        "value": [number(each["value"]) for each in lines],
+        "interval": [interval(each["low"], each["high"]) for each in lines],
+    }
+    title = (
+        f"Cold: the {count(found['rows'])} {part} rows ({share(found['share'])}) of users without "
+        "training rows, for whom models rank by popularity; warm: the others"
+    )
+    return Table(title, columns, {"candidate", "rows", "metric"})
 
 
 def origin_section(record: dict[str, Any]) -> Section | None:

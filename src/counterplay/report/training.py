@@ -7,7 +7,7 @@ from typing import Any
 from counterplay.learning.effect import has_no_effect
 from counterplay.report import figures
 from counterplay.report.blocks import Block, Chart, Fold, Panel, Part, Prose, Section, Series, Table
-from counterplay.report.words import count, interval, metric, number, share
+from counterplay.report.words import count, interval, measured, metric, number, share
 
 _OPEN = 6  # runs that are shown; more are folded
 _POINTS = 120  # of a line; of more epochs every second, third … is drawn, and the table has all
@@ -97,7 +97,7 @@ def _effect(run: dict[str, Any]) -> str:
 def _chart(name: str, run: dict[str, Any]) -> Chart:
     epochs = _drawn(run)
     validation = run.get("validation") or {}
-    shown = metric(validation.get("metric", "validation value"), validation.get("k"))
+    shown = measured(validation.get("metric", "validation value"), validation.get("k"))
     best = run.get("best_epoch")
     losses = {
         "candidate": [each.get("candidate_loss") for each in epochs],
@@ -116,7 +116,7 @@ def _chart(name: str, run: dict[str, Any]) -> Chart:
     numbers = [each["epoch"] for each in epochs]
     drawn = [
         _panel("Losses and objective", "mean over rows", losses, numbers, best),
-        _panel("On the validation rows", f"{shown} (from 0 to 1)", values, numbers, best),
+        _panel("On the validation rows", shown, values, numbers, best),
         _panel("The link, β", "β (logits)", betas, numbers, best),
         _propensities(epochs, numbers, best),
         _panel("Effective sample", "share of rows", effective, numbers, best, percent=True),

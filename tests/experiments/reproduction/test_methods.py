@@ -61,6 +61,9 @@ def test_every_trial_is_a_configuration_of_its_method(method: TableMethod, datas
         assert (config.candidate.dim, config.training.seed) == (method.dim, 3)
         assert config.training.epochs == (1 if method.candidate == "pop" else 7)
         assert not config.candidate.use_features
+        judged = config.validation
+        assert (judged.protocol, judged.n_negatives) == ("sampled", 100)  # as the paper judges
+        assert (judged.metric, judged.k) == ("hit", 10)
     if method.method != "erm":
         assert config.training.recipe == method.recipe
     if method.fixed:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
+    from counterplay.experiments.config import RowMetric
     from counterplay.experiments.grid import Job, Result
     from counterplay.experiments.reproduction.datasets import Place
-    from counterplay.experiments.stage import RowMetric
     from counterplay.models.scorer import Scorer
     from counterplay.simulation.world import World
 

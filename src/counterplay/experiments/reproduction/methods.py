@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from counterplay.experiments.config import Method, ModelSettings, RunConfig
+from counterplay.experiments.config import Method, ModelSettings, RunConfig, ValidationSettings
 from counterplay.experiments.defaults import training_for
 from counterplay.learning.config import Recipe
 from counterplay.models.registry import ModelName
@@ -25,6 +25,8 @@ _SPACE: dict[str, tuple[float, ...]] = {
     "alpha": (0.1, 2.0),
     "exposure_rate": (0.05, 0.01, 0.005, 0.1, 0.001),
 }
+# The paper judges among 100 sampled items, and so epochs and settings are chosen.
+_PAPERS = ValidationSettings(protocol="sampled", metric="hit", k=10, n_negatives=100)
 DOUBLED: dict[Method, int] = {"erm": 2, "ps": 1, "acl": 1}  # so that parameters are alike
 _NAMES = {"pop": "Pop", "attn": "Attn", "oracle": "oracle"}
 
@@ -115,7 +117,8 @@ class TableMethod(BaseModel):
         models = {"candidate": ModelSettings(name=self.candidate, use_features=False, **size)}
         if self.method != "erm" and self.exposure != "oracle":
             models["exposure"] = ModelSettings(name=self.exposure, use_features=False, **size)
-        return RunConfig.model_validate({"method": self.method, "training": training, **models})
+        whole = {"method": self.method, "training": training, "validation": _PAPERS, **models}
+        return RunConfig.model_validate(whole)
 
 
 def baselines(names: tuple[ModelName, ...], dim: int) -> list[TableMethod]:

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import counterplay as cp
+from counterplay.learning.config import Game, Weighted
+
+from .conftest import Checkerboard
+
+EPOCHS = 3
+
+
+@pytest.mark.filterwarnings("ignore::counterplay.CounterplayWarning")
+@pytest.mark.parametrize(("method", "frozen"), [("ps", True), ("acl", False)])
+def test_an_exposure_model_that_does_not_change_is_judged_once(
+    method: str, frozen: bool, checkerboard: Checkerboard
+) -> None:
+    log = checkerboard.log
+    candidate = cp.build("gmf", log, dim=2)
+    exposure = cp.build("pop" if frozen else "gmf", log, dim=2)
+    judged: list[bool] = []
+
+    def validate(model: cp.Scorer) -> float:
+        judged.append(model is exposure)
+        return float(len(judged))
+
+    if frozen:
+        fit = cp.ps(candidate, exposure, log, Weighted(epochs=EPOCHS), validate=validate)
+    else:
+        fit = cp.acl(candidate, exposure, log, Game(epochs=EPOCHS), validate=validate)
+    assert sum(judged) == (1 if frozen else EPOCHS)
+    assert sum(not each for each in judged) == EPOCHS
+    values = [epoch.exposure_validation for epoch in fit.epochs]
+    assert values == ([2.0] * EPOCHS if frozen else [2.0, 4.0, 6.0])
+
+
+@pytest.mark.filterwarnings("ignore::counterplay.CounterplayWarning")
+def test_an_exposure_model_is_not_judged_by_ratings(ratings: cp.Interactions) -> None:
+    config = Game(epochs=EPOCHS, loss="squared")
+    candidate, exposure = (cp.build("cf", ratings, dim=2) for _ in range(2))
+    judged: list[bool] = []
+
+    def validate(model: cp.Scorer) -> float:
+        judged.append(model is exposure)
+        return 0.0
+
+    fit = cp.acl(candidate, exposure, ratings, config, validate=validate)
+    assert judged == [False] * EPOCHS
+    assert fit.epochs[-1].exposure_validation is None
+    clicks = replace(ratings, rating=None)
+    fit = cp.acl(candidate, exposure, clicks, Game(epochs=1), validate=validate)
+    assert fit.epochs[-1].exposure_validation == 0.0
