@@ -24,7 +24,7 @@ from counterplay.report.page import render
 FAST = ["method=erm", "candidate.dim=4", "candidate.length=5", "training.epochs=3",
         "training.batch_size=64", "training.rate=0.05"]  # fmt: skip
 NAMES = ("pop", "cf", "gmf", "mlp", "ncf", "attn")
-HOW = Evaluation(estimators=("standard",), metrics=("hit", "mrr"), k=(5,), n_resamples=100)
+HOW = Evaluation(estimators=("standard",), metrics=("hit", "mrr"), k=(5,), n_resamples=200)
 
 
 def make_log() -> cp.Interactions:
@@ -189,7 +189,7 @@ def test_a_study_says_so(tmp_path: Path) -> None:
             "dim": 4,
             "training": {"epochs": 2},
             "preparation": {"split": "time", "validation": 0.2, "test": 0.2},
-            "evaluation": {"n_resamples": 100, "estimators": ["standard", "popularity"]},
+            "evaluation": {"n_resamples": 200, "estimators": ["standard", "popularity"]},
         }
     )
     with warnings.catch_warnings():

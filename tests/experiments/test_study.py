@@ -112,7 +112,7 @@ def test_who_is_ahead_beyond_chance_is_recommended(log: Path, tmp_path: Path) ->
     users, items = np.divmod(np.arange(test.n_users * n), n)
     known = np.isin(users * n + items, test.pair)
     files = {}
-    for name, scores in (("knows", known + 0.0), ("not", -known - items / n / 2)):
+    for name, scores in (("knows", known + 0.0), ("not", -(known + 0.0) - items / n / 2)):
         files[name] = tmp_path / f"{name}.csv"
         pl.DataFrame(
             {"user": test.users.decode(users), "item": test.items.decode(items), "score": scores}
@@ -189,7 +189,7 @@ def test_interrupted_and_run_again_it_ends_in_the_same_bytes(
 def test_a_log_is_sorted_once_each_time_it_is_read(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count, loaded = Mock(side_effect=splits._distinct_up_to), Mock(side_effect=module.load_split)
+    count, loaded = Mock(side_effect=splits._distinct_up_to), Mock(side_effect=cp.load_split)
     monkeypatch.setattr(splits, "_distinct_up_to", count)
     monkeypatch.setattr(module, "load_split", loaded)
     run_study(log, tmp_path / "study", quick())
