@@ -50,7 +50,7 @@ class Scan:
         for batch in batches(frame, progress, self.n_rows):
             kept = batch.head(self.n_rows - done)
             beyond = batch.tail(batch.height - kept.height)
-            if beyond.select(pl.any_horizontal(pl.all().is_not_null()).any()).item():
+            if any(column.null_count() < len(column) for column in beyond):
                 self._refuse(done + batch.height)
             done += kept.height
             yield kept
