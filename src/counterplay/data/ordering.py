@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Order = Literal["canonical", "file"]
 _FIRST_KEYS = {"user", "time", "item"}
+_MIX_BITS = 24  # more would need a second pass of sorting; the few that collide go by item
 
 
 def canonical_order(
@@ -76,7 +77,7 @@ def _ranks(
 
     def mix(rows: NDArray[np.int64]) -> NDArray[np.int64]:
         pairs = users.digests()[user[rows]] * MULTIPLIER + items.digests()[item[rows]]
-        return (mixed(pairs) >> np.uint64(32)).astype(np.int64)
+        return (mixed(pairs) >> np.uint64(64 - _MIX_BITS)).astype(np.int64)
 
     yield mix
     yield partial(_ascending, item)
