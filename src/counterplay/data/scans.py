@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from counterplay.data.interactions import Step
+    from counterplay.data.steps import Step
 
 BATCH_ROWS = 1 << 20
 
