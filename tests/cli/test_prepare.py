@@ -159,3 +159,32 @@ def test_ids_that_look_like_markup_are_shown_as_they_are(tmp_path: Path, run: Ru
     outcome = run("prepare", tmp_path / "log.parquet", "--out", tmp_path / "d", "--name", "[red]x")
     assert outcome.code == 0
     assert "[red]x: 2 rows" in outcome.out
+
+
+def test_the_order_of_the_file_counts_if_asked_for(tmp_path: Path, run: Run) -> None:
+    rows = [f"{n % 4},{n}" for n in range(20)]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(["user,item", *rows]))
+    options = ("prepare", path, "--split", "leave-last-two", "--out", tmp_path / "data")
+    refused = run(*options)
+    assert refused.code == 2
+    assert "(--order file)" in refused.err
+    assert not (tmp_path / "data").exists()
+    outcome = run(*options, "--order", "file")
+    assert outcome.code == 0
+    assert "order: rows of one user at one time stand as in the input" in outcome.out
+    split = cp.load_split(tmp_path / "data")
+    assert sorted(split.test.to_frame()["item"]) == [16, 17, 18, 19]
+    assert cp.load(tmp_path / "data").in_file_order
+
+
+def test_what_was_repaired_is_shown(tmp_path: Path, run: Run) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text('user,item,name\n1, 2,TV 24"\n3,2,a\nuser,item,name\n1,05,b\n')
+    outcome = run("prepare", path, "--out", tmp_path / "data", "--json")
+    assert [step.split(":")[0] for step in json.loads(outcome.out)["steps"]] == [
+        "quotes",
+        "headers",
+        "blanks",
+        "zeros",
+    ]

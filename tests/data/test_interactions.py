@@ -26,7 +26,7 @@ def test_the_order_of_the_input_does_not_matter_without_ties(
 def by_ids(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return what the canonical order sorts by: user, time, the mix of the ids, item, the rest."""
     user, item, rating, time, *others = row
-    mix = mixed((digest(user) * 0x9E3779B97F4A7C15 + digest(item)) % 2**64) >> 32
+    mix = mixed((digest(user) * 0x9E3779B97F4A7C15 + digest(item)) % 2**64) >> 40
     plain = [each.encode() if isinstance(each, str) else each for each in (user, item)]
     return plain[0], time, mix, plain[1], rating, *others
 

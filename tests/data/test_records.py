@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import counterplay as cp
-from counterplay.data.records import Records, count_lines, count_records, shortened
+from counterplay.data.findings import shortened
+from counterplay.data.records import Records, count_lines, count_records
 from counterplay.data.scans import Scan, scan_separated
 
 SIGNS = st.lists(st.sampled_from([b"a", b"1", b",", b'"', b"\n", b"\r\n", b",", b"a,a\n"]))

@@ -149,7 +149,7 @@ def test_counts_are_grouped_by_thousands() -> None:
         ("scores.parquet", b"user,item,score\n", "what its name says, parquet; found something"),
         ("scores.parquet", b"PAR1" + b"\0" * 20, "must be a whole, valid parquet file; found"),
         ("scores.csv", b"PAR1" + b"\0" * 20, "what its name says, csv; found a Parquet file"),
-        ("scores.csv", b"user,item,score\n10,7,1,5\n", "must be a whole, valid csv file; found"),
+        ("scores.csv", b"user,item,score\n10,7,1,5\n", "must have 3 fields; found 1 of 2 records"),
         ("scores.ndjson", b'{"user": 10,\n', "must be a whole, valid ndjson file; found"),
     ],
 )

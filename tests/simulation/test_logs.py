@@ -16,6 +16,7 @@ from scipy.special import expit
 from scipy.stats import binom, chisquare, kstest
 
 import counterplay as cp
+from counterplay.data.canonical import canonical_order
 from counterplay.simulation import logs
 from counterplay.simulation.factors import Factors
 from counterplay.simulation.logs import DAY, START, oracle_propensities, proposed
@@ -405,3 +406,14 @@ def test_the_oracle_refuses_a_log_of_another_world() -> None:
     for log in (world(19).log(), replace(place.log(), time=None)):
         with pytest.raises(cp.DataError, match="oracle needs a log of its own world"):
             oracle_propensities(place, log)
+
+
+def test_rows_stand_in_the_order_that_reading_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In days of 5 microseconds, many of a user's rows are at one time."""
+    monkeypatch.setattr(logs, "DAY", 5)
+    log = world(200, 30).log((1.0, 0.5), impressions=True)
+    assert log.time is not None
+    columns = dict(log.columns())
+    assert canonical_order(columns, log.users, log.items) is None
+    ties = (np.diff(log.user) == 0) & (np.diff(log.time) == 0)
+    assert ties.sum() > 100

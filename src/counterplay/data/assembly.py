@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from counterplay.data.canonical import Order, canonical_order, time_order
 from counterplay.data.columns import FlagColumn, NumberColumn
 from counterplay.data.duplicates import Duplicates, without_duplicates
 from counterplay.data.features import FeatureTable
 from counterplay.data.findings import Findings
 from counterplay.data.identifiers import IdColumn
-from counterplay.data.interactions import FILE_ORDER, Interactions, Step
-from counterplay.data.ordering import Order, canonical_order, time_order
+from counterplay.data.interactions import Interactions
+from counterplay.data.steps import FILE_ORDER, Step
 from counterplay.data.times import TimeColumn, TimeUnit
 from counterplay.data.vocabulary import integers_of
 from counterplay.errors import ConfigError, DataError

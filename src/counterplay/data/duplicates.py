@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from counterplay.data.interactions import Interactions, Step
 from counterplay.data.ordering import stable_order
+from counterplay.data.steps import Step
 from counterplay.errors import DataError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from counterplay.data.interactions import Interactions
 
 Duplicates = Literal["all", "first", "last", "error"]
 _EDGES = {"first": "lowest", "last": "highest"}

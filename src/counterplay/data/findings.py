@@ -8,11 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from counterplay.data.records import shortened
 from counterplay.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+SHOWN = 60  # signs of a text that a message shows
+
+
+def shortened(text: str) -> str:
+    """Return a text as a message shows it: in quotes, on one line, and not too long."""
+    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}…")
 
 
 @dataclass(slots=True)

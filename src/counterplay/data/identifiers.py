@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 
 from counterplay.data.columns import raise_mixed
-from counterplay.data.interactions import Step
-from counterplay.data.records import shortened
+from counterplay.data.findings import shortened
+from counterplay.data.steps import Step
 from counterplay.data.vocabulary import Texts, Vocabulary, encode_integers, integers_of
 from counterplay.errors import DataError
 

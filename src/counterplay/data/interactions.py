@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +11,13 @@ import numpy as np
 import polars as pl
 
 from counterplay.data.ordering import offsets_of
+from counterplay.data.steps import FILE_ORDER
+from counterplay.data.steps import Step as Step
 from counterplay.errors import DataError
 from counterplay.showing import Shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -25,21 +27,6 @@ if TYPE_CHECKING:
 OPTIONAL = ("rating", "time", "exposed", "propensity", "position")
 COLUMNS = ("user", "item", *OPTIONAL)
 _FIRST = 5  # rows that a notebook shows
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """Something that was done to the rows of a log, in words and in counts."""
-
-    kind: str
-    text: str
-    counts: Mapping[str, int] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.text}"
-
-
-FILE_ORDER = Step("order", "rows of one user at one time stand as in the input, as was asked for")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

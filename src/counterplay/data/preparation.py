@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from counterplay.data.canonical import Order
 from counterplay.data.cold import cold_notes
 from counterplay.data.datasets import DATASETS, Dataset, dataset_at, read_dataset
 from counterplay.data.duplicates import Duplicates, without_duplicates
 from counterplay.data.filters import filter_by_events, k_core
 from counterplay.data.formats import FileFormat, Progress
-from counterplay.data.ordering import Order
 from counterplay.data.readers import read
 from counterplay.data.splits import Split, leave_last_two_out, split_at_random, split_by_time
 from counterplay.data.times import TimeUnit

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, get_args
 import polars as pl
 
 from counterplay.data.assembly import Columns, Features, assemble
+from counterplay.data.canonical import Order
 from counterplay.data.duplicates import Duplicates
 from counterplay.data.formats import FileFormat, Progress, format_of, readable, refuse_mixed_ids
 from counterplay.data.frames import as_frame, column_names, convertible
-from counterplay.data.interactions import Step
-from counterplay.data.ordering import Order
 from counterplay.data.scans import BATCH_ROWS, scan
+from counterplay.data.steps import Step
 from counterplay.data.times import TimeUnit
 from counterplay.errors import ConfigError, DataError
 

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from counterplay.data.interactions import Step
+from counterplay.data.findings import SHOWN, shortened
+from counterplay.data.steps import Step
 from counterplay.errors import DataError
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ _BLOCK = 1 << 20
 _LINE_END, _RETURN, _QUOTE = b'\n\r"'
 _FIRST_RECORD = re.compile(rb'(?:[^"\n]|"[^"]*")*\n')
 _BLANK_BEGINS = (b"\n\n", b"\n\r", b"\n ", b"\n\t")
-_SHOWN = 60  # signs of a line that a message shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +91,6 @@ def count_lines(path: Path) -> int:
     return n_lines
 
 
-def shortened(text: str) -> str:
-    """Return a text as a message shows it: in quotes, on one line, and not too long."""
-    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
-
-
 def _blocks(path: Path) -> Iterator[bytes]:
     """Yield whole lines in blocks, each ended by a line end; empty ones at the file's end left out.
 
@@ -148,7 +143,7 @@ class _Strays:
             place = int(places[0])
             self.line = first_line + place
             line = block.split(b"\n", place + 1)[place].rstrip(b"\r")
-            self.text = line[: 8 * _SHOWN].decode("utf-8", "replace")
+            self.text = line[: 8 * SHOWN].decode("utf-8", "replace")
             self.n_fields = 0 if n_fields is None else int(n_fields[0])
         self.count += len(places)
 

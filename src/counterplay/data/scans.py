@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from counterplay.data.interactions import Step
+    from counterplay.data.steps import Step
 
 BATCH_ROWS = 1 << 20
 
@@ -50,7 +50,7 @@ class Scan:
         for batch in batches(frame, progress, self.n_rows):
             kept = batch.head(self.n_rows - done)
             beyond = batch.tail(batch.height - kept.height)
-            if beyond.select(pl.any_horizontal(pl.all().is_not_null()).any()).item():
+            if any(column.null_count() < len(column) for column in beyond):
                 self._refuse(done + batch.height)
             done += kept.height
             yield kept

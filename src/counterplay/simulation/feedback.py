@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import expit
 
+from counterplay.data.canonical import canonical_order
 from counterplay.data.interactions import Interactions, Step
-from counterplay.data.ordering import canonical_order
 from counterplay.errors import ConfigError, DataError
 from counterplay.seeding import Streams
 from counterplay.simulation.factors import Factors

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.data.canonical import canonical_order
 from counterplay.data.interactions import Interactions, Step
-from counterplay.data.ordering import canonical_order
 from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:

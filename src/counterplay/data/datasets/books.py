@@ -14,8 +14,8 @@ from counterplay.errors import DataError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from counterplay.data.canonical import Order
     from counterplay.data.interactions import Interactions
-    from counterplay.data.ordering import Order
 
 
 def read_goodreads(

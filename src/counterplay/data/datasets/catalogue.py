@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from counterplay.data.canonical import Order
 from counterplay.data.datasets.books import read_goodbooks, read_goodreads
 from counterplay.data.datasets.coat import read_coat
 from counterplay.data.datasets.listening import read_lastfm
@@ -15,7 +16,6 @@ from counterplay.data.datasets.movielens import read_ml_1m, read_ml_100k, read_m
 from counterplay.data.datasets.openbandit import read_open_bandit
 from counterplay.data.formats import Progress
 from counterplay.data.interactions import Interactions
-from counterplay.data.ordering import Order
 from counterplay.data.splits import Split
 from counterplay.errors import ConfigError, DataError
 

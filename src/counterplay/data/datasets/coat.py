@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from counterplay.data.ordering import Order
+    from counterplay.data.canonical import Order
 
 
 def read_coat(folder: Path, progress: Progress | None = None, order: Order = "canonical") -> Split:

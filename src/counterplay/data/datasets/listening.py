@@ -13,8 +13,8 @@ from counterplay.data.scans import scan_separated
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from counterplay.data.canonical import Order
     from counterplay.data.interactions import Interactions
-    from counterplay.data.ordering import Order
 
 _FILE = "user_taggedartists-timestamps.dat"
 _ROLES = {"user": "userID", "item": "artistID", "time": "timestamp"}

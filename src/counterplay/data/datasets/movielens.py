@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from counterplay.data.assembly import Features, assemble
+from counterplay.data.findings import shortened
 from counterplay.data.formats import Progress, readable
-from counterplay.data.records import shortened
 from counterplay.data.scans import Scan, scan_separated
 from counterplay.errors import DataError
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from counterplay.data.canonical import Order
     from counterplay.data.interactions import Interactions
-    from counterplay.data.ordering import Order
 
 _NUMBER = pl.col("id").cast(pl.Int64)
 _ROLES = {role: role for role in ("user", "item", "rating", "time")}

@@ -15,8 +15,8 @@ from counterplay.errors import DataError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from counterplay.data.canonical import Order
     from counterplay.data.interactions import Interactions
-    from counterplay.data.ordering import Order
 
 _USER = [f"user_feature_{place}" for place in range(4)]
 _ITEM = [f"item_feature_{place}" for place in range(4)]
