@@ -32,7 +32,12 @@ class Table(Scorer):
         super().__init__(*values.shape)
         self.table = nn.Parameter(torch.tensor(values))
 
-    def forward(self, users: Tensor, items: Tensor, history: History | None = None) -> Tensor:
+    def forward(
+        self,
+        users: Tensor,
+        items: Tensor,
+        history: History | None = None,  # noqa: ARG002 - every model takes them
+    ) -> Tensor:
         return self.table[users[:, None].long(), items.long()]
 
 
@@ -196,7 +201,7 @@ class ByHand:
         return self.loss(rows, f, g, beta) - self.config.alpha * self.held(rows, g, beta)
 
     def move_f(self, rows: Rows, epoch: int = 0) -> None:
-        """f and β step down the weighted loss, together."""
+        """Let f and β step down the weighted loss, together."""
         rate = self.config.rate / self.config.discount**epoch
         of_f = slope(lambda f: self.loss(rows, f, self.g, self.beta), self.f)
         of_beta = slope(lambda beta: self.loss(rows, self.f, self.g, beta), self.beta)
@@ -205,7 +210,7 @@ class ByHand:
             self.beta = self.steps["beta"].step(self.beta, of_beta, rate)
 
     def move_g(self, rows: Rows, epoch: int = 0, *, alone: bool = False) -> None:
-        """g steps up the objective, or alone down its regularizer."""
+        """Let g step up the objective, or alone down its regularizer."""
         rate = self.config.exposure_rate / self.config.exposure_discount**epoch
 
         def wanted_small(g: Array) -> float:

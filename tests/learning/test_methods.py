@@ -89,7 +89,9 @@ def test_propensities_of_one_are_plain_learning_bit_for_bit(checkerboard: Checke
     certain = GivenExposure(log.n_users, log.n_items, lambda _, items: torch.ones(items.shape))
     for recipe in ("paper", "stable"):
         options = SHARED | {"epochs": 5, "recipe": recipe, "link": LinkSettings(learn=False)}
-        with pytest.warns(cp.CounterplayWarning, match="the weights have no effect; this is plain learning"):
+        with pytest.warns(
+            cp.CounterplayWarning, match="the weights have no effect; this is plain learning"
+        ):
             weighted = ps(model("gmf", log), certain, log, Weighted.model_validate(options))
         plain = erm(model("gmf", log), log, Training.model_validate(SHARED | {"epochs": 5}))
         for key, value in plain.candidate.state_dict().items():

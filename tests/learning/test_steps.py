@@ -108,7 +108,7 @@ VARIANTS = {
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_one_step_of_the_game_by_hand(recipe: str, variant: str) -> None:
-    """f and β step first; g's step is against the updated f, and with the updated β."""
+    """First step f and β; g's step is against the updated f, and with the updated β."""
     config = game(recipe=recipe, **VARIANTS[variant])
     fit, hand, (rows,) = played(clicks(), config)
     before = hand.propensities(rows, hand.g, hand.beta, rows.y_link)
@@ -163,7 +163,7 @@ def test_several_steps_with_discounts_and_a_warm_up_by_hand(recipe: str, regular
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_steps_with_ratings_by_hand(recipe: str) -> None:
-    """f predicts the rating; the link sees it standardised; g is held by sampled items too."""
+    """The rating is what f predicts; the link sees it standardised; sampled items hold g too."""
     config = game(recipe=recipe, loss="squared", epochs=3)
     fit, hand, batches = played(rated(), config)
     for epoch, rows in enumerate(batches):
@@ -230,7 +230,7 @@ def weighted(**changes: object) -> Weighted:
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_propensity_scoring_by_hand(recipe: str) -> None:
-    """g is fitted by its own logistic loss, whatever δ is, and then stands still."""
+    """First g is fitted by its own logistic loss, whatever δ is, and then stands still."""
     log, config = clicks(), game(recipe=recipe, loss="exponential", epochs=2, l2=0.1)
     (f, g), first = tables(), Training(epochs=3, batch_size=64, n_negatives=3, rate=0.2, l2=0.05)
     exposure = Table(g)
