@@ -96,11 +96,8 @@ def delta(name: str, y: Array, f: Array) -> Array:
     if name == "squared":
         return (y - f) ** 2
     margin = np.where(y == 1, f, -f)
-    return {
-        "logistic": lambda: np.log1p(np.exp(-margin)),
-        "exponential": lambda: np.exp(-margin),
-        "hinge": lambda: np.maximum(0, 1 - margin),
-    }[name]()
+    losses = {"logistic": np.log1p(np.exp(-margin)), "exponential": np.exp(-margin)}
+    return np.asarray(losses[name])
 
 
 def slope(function: Callable[[Array], float], at: Array) -> Array:
@@ -161,7 +158,8 @@ class ByHand:
     def propensities(self, rows: Rows, g: Array, beta: Array, y: Array) -> Array:
         b0, b1, b2 = self.betas(beta)
         scores = rows.scores(g, y.shape[1])
-        return np.maximum(self.config.link.floor, 1 / (1 + np.exp(-(b0 + b1 * scores + b2 * y))))
+        exposed = 1 / (1 + np.exp(-(b0 + b1 * scores + b2 * y)))
+        return np.asarray(np.maximum(self.config.link.floor, exposed))
 
     def scaled_weights(self, rows: Rows, g: Array, beta: Array) -> Array:
         w = 1 / self.propensities(rows, g, beta, rows.y_link)
