@@ -17,6 +17,7 @@ from counterplay.learning.records import Epoch
 
 FAST = ["candidate.dim=4", "exposure.dim=4", "training.epochs=4", "training.batch_size=128",
         "training.rate=0.03", "validation.n_negatives=20"]  # fmt: skip
+pytestmark = pytest.mark.filterwarnings("ignore:the (opponent has|weights have) no effect")
 
 
 @pytest.mark.parametrize("method", ["erm", "ps", "acl"])

@@ -32,7 +32,12 @@ class Table(Scorer):
         super().__init__(*values.shape)
         self.table = nn.Parameter(torch.tensor(values))
 
-    def forward(self, users: Tensor, items: Tensor, history: History | None = None) -> Tensor:
+    def forward(
+        self,
+        users: Tensor,
+        items: Tensor,
+        history: History | None = None,  # noqa: ARG002 - every model takes them
+    ) -> Tensor:
         return self.table[users[:, None].long(), items.long()]
 
 
@@ -91,11 +96,8 @@ def delta(name: str, y: Array, f: Array) -> Array:
     if name == "squared":
         return (y - f) ** 2
     margin = np.where(y == 1, f, -f)
-    return {
-        "logistic": lambda: np.log1p(np.exp(-margin)),
-        "exponential": lambda: np.exp(-margin),
-        "hinge": lambda: np.maximum(0, 1 - margin),
-    }[name]()
+    losses = {"logistic": np.log1p(np.exp(-margin)), "exponential": np.exp(-margin)}
+    return np.asarray(losses[name])
 
 
 def slope(function: Callable[[Array], float], at: Array) -> Array:
@@ -156,7 +158,8 @@ class ByHand:
     def propensities(self, rows: Rows, g: Array, beta: Array, y: Array) -> Array:
         b0, b1, b2 = self.betas(beta)
         scores = rows.scores(g, y.shape[1])
-        return np.maximum(self.config.link.floor, 1 / (1 + np.exp(-(b0 + b1 * scores + b2 * y))))
+        exposed = 1 / (1 + np.exp(-(b0 + b1 * scores + b2 * y)))
+        return np.asarray(np.maximum(self.config.link.floor, exposed))
 
     def scaled_weights(self, rows: Rows, g: Array, beta: Array) -> Array:
         w = 1 / self.propensities(rows, g, beta, rows.y_link)
@@ -196,7 +199,7 @@ class ByHand:
         return self.loss(rows, f, g, beta) - self.config.alpha * self.held(rows, g, beta)
 
     def move_f(self, rows: Rows, epoch: int = 0) -> None:
-        """f and β step down the weighted loss, together."""
+        """Let f and β step down the weighted loss, together."""
         rate = self.config.rate / self.config.discount**epoch
         of_f = slope(lambda f: self.loss(rows, f, self.g, self.beta), self.f)
         of_beta = slope(lambda beta: self.loss(rows, self.f, self.g, beta), self.beta)
@@ -205,7 +208,7 @@ class ByHand:
             self.beta = self.steps["beta"].step(self.beta, of_beta, rate)
 
     def move_g(self, rows: Rows, epoch: int = 0, *, alone: bool = False) -> None:
-        """g steps up the objective, or alone down its regularizer."""
+        """Let g step up the objective, or alone down its regularizer."""
         rate = self.config.exposure_rate / self.config.exposure_discount**epoch
 
         def wanted_small(g: Array) -> float:

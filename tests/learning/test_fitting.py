@@ -104,7 +104,10 @@ def test_an_outlier_in_a_real_game_does_not_hide_the_collapse() -> None:
                 self.level[7] = -0.7
 
         def forward(
-            self, users: torch.Tensor, items: torch.Tensor, history: object = None
+            self,
+            users: torch.Tensor,
+            items: torch.Tensor,
+            history: object = None,  # noqa: ARG002 - every model takes them
         ) -> torch.Tensor:
             return self.level[users.long(), None].expand(items.shape)
 

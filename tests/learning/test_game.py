@@ -75,7 +75,9 @@ def test_a_link_pinned_at_one_is_plain_learning(checkerboard: Checkerboard) -> N
     config = Game.model_validate(
         shared | {"link": LinkSettings(learn=False, with_outcome=False, intercept=80.0)}
     )
-    with pytest.warns(cp.CounterplayWarning, match="the opponent has no effect; this is plain learning"):
+    with pytest.warns(
+        cp.CounterplayWarning, match="the opponent has no effect; this is plain learning"
+    ):
         game = acl(fresh(0), fresh(1), log, config)  # type: ignore[arg-type]
     for key, value in plain.candidate.state_dict().items():
         assert torch.equal(value, game.candidate.state_dict()[key]), key

@@ -95,7 +95,9 @@ def test_the_objective_rises(checkerboard: Checkerboard) -> None:
 
 def test_it_stops_when_the_objective_stands_still(checkerboard: Checkerboard) -> None:
     config = how(epochs=99, exposure_rate=1e-9, n_negatives=0)
-    with pytest.warns(cp.CounterplayWarning, match="the opponent has no effect; this is plain evaluation"):
+    with pytest.warns(
+        cp.CounterplayWarning, match="the opponent has no effect; this is plain evaluation"
+    ):
         fit = opponent([fresh(checkerboard.log)], ItemLevel(N, N), checkerboard.log, config)
     assert (len(fit.epochs), fit.stopped) == (10, "the objective stood still")
 

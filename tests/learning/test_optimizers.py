@@ -79,3 +79,13 @@ def test_lazy_regularization_is_that_of_dense_adam_where_all_rows_are_touched() 
         lazy.step()
         dense.step()
     assert torch.allclose(lazily, densely, atol=1e-12)
+
+
+def test_auto_is_lazy_for_large_tables_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Users have 4 · 3 values, items 5 · 3: the bound is between them."""
+    monkeypatch.setattr("counterplay.learning.optimizers.LARGE", 15)
+    for kind, expected in (("auto", ["item"]), ("lazy", ["user", "item"]), ("dense", [])):
+        model = GMF(4, 5, dim=3)
+        tables = {id(model.user.own): "user", id(model.item.own): "item"}
+        optimizer = Optimizer(model, rate=0.1, kind=kind)  # type: ignore[arg-type]
+        assert sorted(tables[id(each)] for each in optimizer.lazy_tables) == sorted(expected)

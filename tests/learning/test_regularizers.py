@@ -127,9 +127,10 @@ def of_a_batch(kind: RegularizerName, **options: object) -> tuple[torch.Tensor, 
     known = options.get("known")
     held = regularizer_of(config, log, known)(batch, g, link)  # type: ignore[arg-type]
     if kind == "popularity":
-        G = torch.sigmoid(0.2 + 0.7 * g - 0.4 * batch.observed)
+        propensities = torch.sigmoid(0.2 + 0.7 * g - 0.4 * batch.observed)
         users = torch.tensor([1, 2, 1])  # that each item has; rows would be 2, 2, 1
-        assert number(held) == pytest.approx(number(popularity_distance(G, batch.items, users)))
+        expected = popularity_distance(propensities, batch.items, users)
+        assert number(held) == pytest.approx(number(expected))
     return held, g, link
 
 

@@ -27,7 +27,6 @@ from .by_hand import Array, ByHand, Rows, Table, delta, double_precision, rows_o
 
 SHAPE = 4, 5  # users, items
 FLOOR = 0.25  # which some of the propensities below are at
-CLOSE = {"rtol": 1e-6, "atol": 1e-9}
 pytestmark = pytest.mark.filterwarnings("ignore::counterplay.CounterplayWarning")
 
 
@@ -83,15 +82,19 @@ def numbers(model: object) -> Array:
     return model.table.detach().numpy().copy()
 
 
+def assert_close(ours: object, theirs: object) -> None:
+    assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=1e-6, atol=1e-9)
+
+
 def assert_same_state(fit: Fit, hand: ByHand) -> None:
     assert fit.link is not None
-    assert_allclose(numbers(fit.candidate), hand.f, **CLOSE)
-    assert_allclose(fit.link.beta, hand.betas(hand.beta), **CLOSE)
-    assert_allclose(numbers(fit.exposure), hand.g, **CLOSE)
+    assert_close(numbers(fit.candidate), hand.f)
+    assert_close(fit.link.beta, hand.betas(hand.beta))
+    assert_close(numbers(fit.exposure), hand.g)
 
 
 RECIPES = ("paper", "stable")
-VARIANTS = {
+VARIANTS: dict[str, dict[str, object]] = {
     "plain": {},
     "no outcome": {"link": {"floor": FLOOR, "with_outcome": False}},
     "fixed link": {"link": {"floor": FLOOR, "learn": False}},
@@ -108,7 +111,7 @@ VARIANTS = {
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_one_step_of_the_game_by_hand(recipe: str, variant: str) -> None:
-    """F and β step first; g's step is against the updated f, and with the updated β."""
+    """First step f and β; g's step is against the updated f, and with the updated β."""
     config = game(recipe=recipe, **VARIANTS[variant])
     fit, hand, (rows,) = played(clicks(), config)
     before = hand.propensities(rows, hand.g, hand.beta, rows.y_link)
@@ -122,7 +125,7 @@ def test_one_step_of_the_game_by_hand(recipe: str, variant: str) -> None:
     for name, model in (("f", fit.candidate), ("g", fit.exposure)):
         assert isinstance(model, Table)
         assert model.table.grad is not None
-        assert_allclose(model.table.grad.numpy(), hand.steps[name].gradient, **CLOSE)
+        assert_close(model.table.grad.numpy(), hand.steps[name].gradient)
     assert fit.link is not None
     if config.link.learn:
         of_beta = [fit.link.intercept, fit.link.slope, fit.link.outcome]
@@ -163,7 +166,7 @@ def test_several_steps_with_discounts_and_a_warm_up_by_hand(recipe: str, regular
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_steps_with_ratings_by_hand(recipe: str) -> None:
-    """F predicts the rating; the link sees it standardised; g is held by sampled items too."""
+    """The rating is what f predicts; the link sees it standardised; sampled items hold g too."""
     config = game(recipe=recipe, loss="squared", epochs=3)
     fit, hand, batches = played(rated(), config)
     for epoch, rows in enumerate(batches):
@@ -206,7 +209,7 @@ def test_steps_of_the_opponent_by_hand(recipe: str, n: int, regularizer: str) ->
         assert fit.epochs[epoch].objective == pytest.approx(hand.objective(*here))
         assert fit.epochs[epoch].ess == pytest.approx(hand.effective_share(rows))
         hand.move_g(rows, epoch)
-    assert_allclose(numbers(exposure), hand.g, **CLOSE)
+    assert_close(numbers(exposure), hand.g)
 
 
 @settings(max_examples=25)
@@ -230,7 +233,7 @@ def weighted(**changes: object) -> Weighted:
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_propensity_scoring_by_hand(recipe: str) -> None:
-    """G is fitted by its own logistic loss, whatever δ is, and then stands still."""
+    """First g is fitted by its own logistic loss, whatever δ is, and then stands still."""
     log, config = clicks(), game(recipe=recipe, loss="exponential", epochs=2, l2=0.1)
     (f, g), first = tables(), Training(epochs=3, batch_size=64, n_negatives=3, rate=0.2, l2=0.05)
     exposure = Table(g)
@@ -258,7 +261,7 @@ def test_plain_learning_by_hand() -> None:
     for (rows,) in rows_of(log, config, Table(f), 3):
         of_f = slope(lambda f: float(delta("logistic", rows.y, rows.scores(f)).mean()), f)  # noqa: B023
         f = steps.step(f, of_f, config.rate)
-    assert_allclose(numbers(fit.candidate), f, **CLOSE)
+    assert_close(numbers(fit.candidate), f)
     assert fit.ess is None
 
 

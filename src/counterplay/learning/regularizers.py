@@ -1,7 +1,7 @@
 """What keeps the exposure model close to the data: four terms, each to be small.
 
 The game subtracts α times one of them from what the exposure model wants to be large. Those that
-look at propensities take the link as it is: β is the candidate's to choose, and learns nothing here.
+look at propensities take the link as it is: β is the candidate's to choose, and gets no gradient.
 """
 
 from __future__ import annotations
