@@ -97,7 +97,7 @@ def test_what_is_said_of_estimators_is_what_was_measured() -> None:
         assert cells.split(" | ") == [
             f"{regret:.1%}", f"{low:.1%} to {high:.1%}", f"{100 * off:.1f} points", in_demo
         ]  # fmt: skip
-    assert f"floor of 0.1 it lost\n{regret_and_error('robust-shared', 0.1)[0]:.1%}, as" in text
+    assert f"floor of 0.1 it lost {regret_and_error('robust-shared', 0.1)[0]:.1%}, as" in text
 
 
 def test_the_order_of_trust_on_the_pages_is_that_of_the_verdict() -> None:

@@ -164,7 +164,7 @@ def test_identical_models_do_not_differ(n_users: int) -> None:
 
 def test_a_constant_difference_is_beyond_chance_with_enough_users() -> None:
     """The same lead in every row: resamples cannot move it, but few users cannot tell it either."""
-    for n_users, decided in ((2, False), (5, False), (6, True), (60, True)):
+    for n_users, decided in ((2, False), (6, False), (7, True), (60, True)):
         rows = Rows(2, n_users)
         rows.first = rows.second + 0.3
         found = rows.difference()
@@ -181,6 +181,23 @@ def test_few_users_who_differ_decide_nothing() -> None:
     found = paired_difference(first, second, np.ones(500), users, np.random.default_rng(0))
     assert found.p_value > 0.05
     assert not excludes_0(found)
+
+
+def test_two_that_hardly_differ_do_not_keep_others_from_being_told_apart() -> None:
+    """Two users out of 400 make the whole difference of a and its twin: nobody can tell these."""
+    rng = np.random.default_rng(0)
+    models = {
+        "a": (rng.random(400) < 0.6).astype(float),
+        "b": (rng.random(400) < 0.3).astype(float),
+    }
+    twin = models["a"].copy()
+    twin[:2] = 1 - twin[:2]
+    found = compare(models | {"twin": twin}, np.ones(400), np.arange(400), rng)
+    (_, _, apart), (_, _, same), (_, _, too) = found
+    assert excludes_0(apart)
+    assert excludes_0(too)
+    assert np.isnan([same.low, same.high]).all()
+    assert same.p_value == 1
 
 
 @pytest.mark.parametrize(("n_users", "clicks"), [(15, False), (60, True), (60, False)])

@@ -199,8 +199,11 @@ def test_rows_that_occur_twice_take_a_place_each() -> None:
     spread = ranking_metrics(np.arange(3.0, 8.0), np.zeros(5, int), names=METRICS, k=[4])
     for key, values in spread.items():
         np.testing.assert_allclose(crowded[key], values, rtol=1e-12, err_msg=str(key))
-    behind = ranking_metrics(np.array([1.0, 1.0, 2.0]), np.zeros(3, int), names=["map"], k=[3])
-    assert behind["map", 3].item() == pytest.approx(1)
+    ranks, group = np.array([1.0, 1.0, 2.0, 9.0, 2.0]), np.array([4, 4, 4, 4, 0])
+    found = ranking_metrics(ranks, group, names=["precision", "recall", "map"], k=[2])
+    assert found["precision", 2][[0, 4]].tolist() == [0.5, 1]  # the third comes after the two
+    assert found["recall", 2][[0, 4]].tolist() == [1, 0.5]
+    assert found["map", 2][[0, 4]].tolist() == [0.5, 1]
 
 
 def random_lists(seed: int) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]:

@@ -293,12 +293,12 @@ def test_one_item_that_all_have_seen() -> None:
 def test_items_that_training_never_saw_are_in_the_tail() -> None:
     pairs = [(0, 0, 0), (0, 1, 2), (1, 0, 0), (1, 2, 2), (2, 2, 0), (2, 3, 2)]
     stage = stage_of(pairs, 3, 4, how("standard", k=(1,), metrics=("hit",)))
-    scores = np.array([[0, 9, 0, 0], [0, 0, 0, 0], [0, 0, 0, 9]])  # finds two of three
+    scores = np.array([[0, 9, 0, 0], [0, 0, 0, 0], [0, 0, 0, 9]])  # finds two of three, and guesses
     found = diagnostics(stage, [contestant("one", scores)], k=1)
     rows = {each["decile"]: each for each in found["by_decile"]}
     assert (rows[1]["n"], rows[1]["value"]) == (2, 1.0)  # items 1 and 3, of two users
     assert (rows[1]["low"], rows[1]["high"]) == (1.0, 1.0)
-    assert (rows[4]["n"], rows[4]["value"], rows[4]["low"]) == (1, 0.0, None)  # item 2, of one
+    assert (rows[4]["n"], rows[4]["value"], rows[4]["low"]) == (1, 1 / 3, None)  # item 2, of one
     assert (rows[10]["n"], rows[10]["value"], rows[10]["low"]) == (0, None, None)
     assert found["popularity"]["deciles"][0] == {"decile": 1, "items": 2, "logged": 0.0}
     (each,) = found["popularity"]["recommended"]

@@ -112,7 +112,7 @@ def test_who_is_ahead_beyond_chance_is_recommended(log: Path, tmp_path: Path) ->
     users, items = np.divmod(np.arange(test.n_users * n), n)
     known = np.isin(users * n + items, test.pair)
     files = {}
-    for name, scores in (("knows", known + 0.0), ("not", -(known + 0.0) - items / n / 2)):
+    for name, scores in (("knows", known + 0.0), ("not", -1.0 * known - items / n / 2)):
         files[name] = tmp_path / f"{name}.csv"
         pl.DataFrame(
             {"user": test.users.decode(users), "item": test.items.decode(items), "score": scores}

@@ -85,7 +85,7 @@ def scores_of(folder: Path) -> tuple[dict[str, cp.ModelScores], cp.Split, cp.Int
 def by_hand(
     scores: cp.ModelScores, split: cp.Split, seen: cp.Interactions
 ) -> dict[str, NDArray[np.float64]]:
-    """Rank every test row among what its user has not seen, in a loop; of ties, in the middle."""
+    """Rank every test row among what its user has not seen, in a loop; of ties, on each place."""
     known = set(seen.pair.tolist())
     table = scores.of_all(np.arange(seen.n_users))
     rows: dict[str, list[float]] = {name: [] for name in METRICS}
@@ -97,10 +97,11 @@ def by_hand(
         ]
         above = sum(other > table[user, item] for other in others)
         tied = sum(other == table[user, item] for other in others)
-        rank = above + 1 + tied / 2
+        ranks = range(above + 1, above + tied + 2)
         for k in CONFIG.k:
-            rows[f"hit@{k}"].append(float(rank <= k))
-            rows[f"ndcg@{k}"].append(float(rank <= k) / math.log2(rank + 1))
+            rows[f"hit@{k}"].append(sum(rank <= k for rank in ranks) / len(ranks))
+            gains = [1 / math.log2(rank + 1) for rank in ranks if rank <= k]
+            rows[f"ndcg@{k}"].append(sum(gains) / len(ranks))
     return {name: np.array(values) for name, values in rows.items()}
 
 

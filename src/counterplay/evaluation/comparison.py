@@ -10,10 +10,11 @@ and its standard error s = √Σ(T − d·B)² / ΣB. With d* and s* those of a 
     p   = (1 + #{t* ≥ |d| / s}) / (1 + n_resamples)
 
 So all intervals hold at once with the level's probability, p is adjusted for the number of
-differences, and p ≤ 1 − level exactly where an interval leaves out 0. A resample in which nothing
-varies, because one user alone is in it or none of those who differ, has t* = ∞: where such
-resamples are more than 1 − level, there is no interval and nothing is beyond chance. So it is with
-five users or fewer, at 95%.
+differences, and p ≤ 1 − level exactly where an interval leaves out 0. Where a resample has none of
+the users in whom two models differ, or one user alone, their |d* − d| / s* is infinite. Of m
+differences one for which that happens in more than (1 − level) / 2m of the resamples rests on too
+few users to be told: it has no interval, is not beyond chance, and the others are judged without
+it. So it is with six users or fewer, at 95%.
 """
 
 from __future__ import annotations
@@ -227,14 +228,14 @@ def _simultaneous(
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.sqrt((rest**2).sum(axis=0)) / bottoms.sum()
         lead = np.where(value == 0, 0.0, np.abs(value) / error)  # ∞ where nothing varies
-    largest = _largest_deviations(rest, bottoms, rng, n_resamples)[:, None]  # [n_resamples, 1]
-    p_value = (1 + (largest >= lead).sum(axis=0)) / (1 + n_resamples)
+    deviations = _deviations(rest, bottoms, rng, n_resamples)
+    most = (1 - level) / (2 * len(value))  # of the resamples may tell nothing
+    told = (np.isinf(deviations).mean(axis=0) <= most) & (_lonely(bottoms) <= most)
+    largest = np.where(told, deviations, 0.0).max(axis=1, keepdims=True)  # [n_resamples, 1]
+    p_value = np.where(told, (1 + (largest >= lead).sum(axis=0)) / (1 + n_resamples), 1.0)
     # t* that are as large as c or larger have a share of 1 − level at most, with one to spare.
     spare = math.floor((1 - level) * (1 + n_resamples)) - 1
     critical = float(np.sort(largest[:, 0])[-1 - spare])
-    if not (_enough(int(np.count_nonzero(bottoms)), level) and math.isfinite(critical)):
-        end = np.where(tops.any(axis=0), np.nan, 0.0)  # equal row by row is equal
-        return value, end, end, np.ones_like(value)
     # The p-value decides, so that rounding cannot tear it and the interval apart.
     decided, size = p_value <= 1 - level, np.abs(value)
     reach = np.where(
@@ -242,15 +243,17 @@ def _simultaneous(
         np.minimum(critical * error, np.nextafter(size, 0)),
         np.maximum(critical * error, size),
     )
+    reach[~told & tops.any(axis=0)] = np.nan  # what is equal row by row is equal
     return value, value - reach, value + reach, p_value
 
 
-def _largest_deviations(
+def _deviations(
     rest: Floats, bottoms: Floats, rng: np.random.Generator, n_resamples: int
 ) -> Floats:
-    """Return t* of each resample, `[n_resamples]`, from T − d·B `[n_users, m]` and B.
+    """Return |d* − d| / s* of each resample, `[n_resamples, m]`, from T − d·B `[n_users, m]` and B.
 
-    |d* − d| / s* = |Σ e| / √Σ(e − (Σe / ΣB) · B)², over the resample's users with e = T − d·B.
+    It is |Σ e| / √Σ(e − (Σe / ΣB) · B)² over the resample's users, with e = T − d·B; 0 for a
+    difference that varies nowhere, infinite where a resample has nothing that varies.
     """
     m = rest.shape[1]
     columns = np.concatenate([rest, rest**2, rest * bottoms, bottoms, bottoms**2], axis=1)
@@ -261,19 +264,19 @@ def _largest_deviations(
         mean = shift / below
         spread = squares - 2 * mean * products + mean**2 * below_squares
         spread[~(spread > _ROUNDING * squares)] = 0.0
-        found = np.abs(shift) / np.sqrt(spread)
-    found[np.isnan(found)] = np.inf  # nobody, or nothing that varies
-    found[:, ~rest.any(axis=0)] = 0.0  # differences that vary nowhere
-    largest: Floats = found.max(axis=1)
-    return largest
+        found: Floats = np.abs(shift) / np.sqrt(spread)
+    found[np.isnan(found)] = np.inf
+    found[:, ~rest.any(axis=0)] = 0.0
+    return found
 
 
-def _enough(n_users: int, level: float) -> bool:
-    """Tell whether resamples of one user alone, or of nobody, are 1 − level of all at most.
+def _lonely(bottoms: Floats) -> float:
+    """Return the share of resamples that have one user alone, or nobody.
 
-    A user is absent with probability 1 / e, so they are e⁻ⁿ · (1 + n · (e − 1)) of all.
+    A user is absent with probability 1 / e, so it is e⁻ⁿ · (1 + n · (e − 1)).
     """
-    return math.exp(-n_users) * (1 + n_users * (math.e - 1)) <= 1 - level
+    n = np.count_nonzero(bottoms)
+    return math.exp(-n) * (1 + n * (math.e - 1))
 
 
 def _table(columns: list[NDArray[np.floating]]) -> NDArray[np.float64]:

@@ -65,7 +65,10 @@ class Ranks:
 def full_ranks(
     scores: Scores, targets: Interactions, seen: Interactions, *, memory: int = MEMORY
 ) -> Ranks:
-    """Return where each target stands among all items that its user has not `seen`, `[n]`."""
+    """Return where each target stands among all items that its user has not `seen`, `[n]`.
+
+    What has no score, −inf, comes last, in an order that chance decides; lists leave it out.
+    """
     above, tied = np.empty((2, len(targets)), dtype=np.int64)
     users, place = np.unique(targets.user, return_inverse=True)
 

@@ -95,7 +95,7 @@ class Study(Shown):
 
     def _columns(self) -> dict[str, list[object]]:
         choices = self.record["verdict"]["choices"]
-        names = {"estimator": "estimator", "candidate": "ships", "runner_up": "before"}
+        names = {"estimator": "estimator", "candidate": "puts first", "runner_up": "before"}
         return {shown: [each[key] for each in choices] for key, shown in names.items()} | {
             end: [each[end] for each in choices] for end in ("value", "low", "high")
         }

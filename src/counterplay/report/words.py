@@ -25,8 +25,8 @@ ESTIMATORS = {
     "standard": "takes every test row at face value, as if users had been shown everything. On "
     "worlds with a known truth it was far too high: it rewards whoever imitates the old exposure.",
     "popularity": "weights a row by how rarely its item occurs in training: what is popular is "
-    "taken to have been shown more. Simple, and on worlds with a known truth never far behind "
-    "the best.",
+    "taken to have been shown more. Simple, and on worlds with a known truth its values were never "
+    "far behind the nearest.",
     "propensity": "weights rows by an exposure model that was fitted alone.",
     "robust": "weights rows by the worst exposure for each candidate. Every candidate has its own "
     "weights, so their values are not compared row by row.",
