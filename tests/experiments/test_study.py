@@ -199,10 +199,14 @@ def test_notes_of_all_stages_are_kept_and_told_again(study: Study, log: Path) ->
 
 def test_notes_of_training_say_whose_they_are(tmp_path: Path) -> None:
     log = {"user": [1] * 30 + [2] * 30, "item": ["a"] * 30 + ["b"] * 30, "time": np.arange(60)}
+    asked = quick(evaluation=FAST["evaluation"] | {"k": (10,)})
     with pytest.raises(cp.ConfigError, match="every row is a hit; found 10; lower"):
-        run_study(log, tmp_path / "study", quick())
-    found = run_study(log, tmp_path / "study", quick(evaluation=FAST["evaluation"] | {"k": (1,)}))
+        run_study(log, tmp_path / "study", asked)
+    found = run_study(log, tmp_path / "study", quick())
+    assert found.record["evaluation"]["configuration"]["k"] == [1]
+    assert {run["validation"]["k"] for run in found.record["runs"]} == {1}
     notes = found.record["evaluation"]["notes"]
+    assert any(each.startswith("there are 2 items, so lists of 1 are judged") for each in notes)
     assert any(each.startswith("acl: the propensities have collapsed") for each in notes)
     assert found.record["verdict"]["headline"].startswith("Undecided: ")
 
@@ -368,9 +372,7 @@ def test_results_are_plain_json(study: Study) -> None:
 def test_rows_that_repeat_training_are_noted(tmp_path: Path) -> None:
     pairs = pl.DataFrame({"user": [1, 1, 1, 2, 2, 2] * 4, "item": [1, 2, 3, 4, 5, 6] * 4})
     log = pairs.with_columns(time=pl.int_range(len(pairs)))
-    evaluation = FAST["evaluation"] | {"k": (2,)}
-    config = quick(candidates=("pop", "erm"), evaluation=evaluation)
-    study = run_study(log, tmp_path / "repeated", config)
+    study = run_study(log, tmp_path / "repeated", quick(candidates=("pop", "erm")))
     note = next(each for each in study.record["evaluation"]["notes"] if "repeat a pair" in each)
     assert note.startswith("100% of the test rows")
     assert not any("repeat a pair" in each for each in _notes_of_distinct(tmp_path))
