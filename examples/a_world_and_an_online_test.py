@@ -19,7 +19,7 @@ def main() -> None:
         model = cp.build(name, log, dim=8, generator=cp.Streams(0).torch(name))
         if name == "gmf":
             cp.erm(model, log, cp.Training(epochs=20, batch_size=256, rate=0.01))
-        arms[name] = cp.ModelScores(model, log)
+        arms[name] = cp.ModelScores(model, log, train=log)
     result = cp.online_test(world, arms, log, cp.OnlineTest(n_days=14, sessions_a_day=0.3))
     for name, scores in arms.items():
         found, truth = result.measures[name]["hit", 10], cp.true_values(world, scores, log)

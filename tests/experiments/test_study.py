@@ -226,8 +226,14 @@ def test_notes_of_all_stages_are_kept_and_told_again(study: Study, log: Path) ->
 
 def test_notes_of_training_say_whose_they_are(tmp_path: Path) -> None:
     log = {"user": [1] * 30 + [2] * 30, "item": ["a"] * 30 + ["b"] * 30, "time": np.arange(60)}
+    asked = quick(evaluation=FAST["evaluation"] | {"k": (10,)})
+    with pytest.raises(cp.ConfigError, match="every row is a hit; found 10; lower"):
+        run_study(log, tmp_path / "study", asked)
     found = run_study(log, tmp_path / "study", quick())
+    assert found.record["evaluation"]["configuration"]["k"] == [1]
+    assert {run["validation"]["k"] for run in found.record["runs"]} == {1}
     notes = found.record["evaluation"]["notes"]
+    assert any(each.startswith("there are 2 items, so lists of 1 are judged") for each in notes)
     assert any(each.startswith("acl: the opponent has no effect; this is plain") for each in notes)
     assert found.record["verdict"]["headline"].startswith("Undecided: ")
 

@@ -76,9 +76,9 @@ class ValidationSettings(BaseModel):
         among = n_items if self.protocol == "full" else self.n_negatives + 1
         if self.k >= among:
             raise ConfigError(
-                f"validation.k must be below the number of items that a row is ranked among, "
-                f"{among:,}, or every row is a hit; found {self.k:,}; lower it, and with it the k "
-                "of the evaluation that it may come from"
+                "validation.k must be below the number of items that a row is ranked among, "
+                f"{among:,}, or every row is a hit; found {self.k:,}; lower it, or the --k that a "
+                "study or a tuning takes it from"
             )
 
 

@@ -124,7 +124,12 @@ class StudyConfig(BaseModel):
                 "all the same, and a model that remembers does well on those; "
                 "preparation.duplicates=first keeps each pair once"
             )
-        k = max(self.evaluation.k)
+        k = max(self._cutoffs(split))
+        if self._cutoffs(split) != self.evaluation.k:
+            notes.append(
+                f"there are {split.interactions.n_items} items, so lists of {k} are judged, not of "
+                f"{max(self.evaluation.k)}, which would hold them all; --k names another length"
+            )
         certain = float((n_unseen(split, TEST) < k).mean()) if self.feedback == "clicks" else 0.0
         if certain > _MANY:
             notes.append(
@@ -170,10 +175,11 @@ class StudyConfig(BaseModel):
     def run(self, name: str, split: Split) -> RunConfig:
         """Return how a candidate is trained on a split."""
         loss = {} if self.feedback == "clicks" else {"loss": "squared"}
+        deciding = self.evaluation.model_copy(update={"k": self._cutoffs(split)})
         options = training_for(split.train, seed=self.seed) | loss | _set(self.training)
         if name in self.runs:
             own = self.runs[name]
-            judged = ValidationSettings(**validation_for(self.evaluation) | _set(own.validation))
+            judged = ValidationSettings(**validation_for(deciding) | _set(own.validation))
             game = _game(name, options | _set(own.training))
             return own.model_copy(update={"training": game, "validation": judged})
         model = ModelSettings(name=self.model, dim=self.dim)
@@ -183,12 +189,12 @@ class StudyConfig(BaseModel):
             candidate=ModelSettings(name="pop") if pop else model,
             exposure=model,
             training=_game(name, options | ({"epochs": 1} if pop else {})),
-            validation=ValidationSettings(**validation_for(self.evaluation)),
+            validation=ValidationSettings(**validation_for(deciding)),
         )
 
     def evaluation_of(self, split: Split, *, world: bool) -> Evaluation:
         """Return how to evaluate: the given settings, and what follows from the data."""
-        usual: dict[str, Any] = {"gamma": GAMMAS, "seed": self.seed}
+        usual: dict[str, Any] = {"gamma": GAMMAS, "seed": self.seed, "k": self._cutoffs(split)}
         logged = split.interactions.propensity is not None and not world
         usual["estimators"] = (
             *_SHARED,
@@ -196,6 +202,12 @@ class StudyConfig(BaseModel):
             *(("oracle",) if world and self.feedback == "clicks" else ()),
         )
         return Evaluation(**usual | _set(self.evaluation))
+
+    def _cutoffs(self, split: Split) -> tuple[int, ...]:
+        """Return the cutoffs, by default such that a list does not hold all items."""
+        k, n_items = self.evaluation.k, split.interactions.n_items
+        given = "k" in self.evaluation.model_fields_set
+        return k if given or max(k) < n_items else (max(1, n_items // 2),)
 
     def online_in(self, world: World) -> OnlineTest:
         """Return how to test online, by default at the cutoffs that lists are long enough for."""
