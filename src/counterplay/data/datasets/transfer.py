@@ -46,7 +46,8 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
         self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
         if not is_safe(newurl):
-            raise ValueError(f"a redirection to '{newurl}', which is not https")
+            said = f"a redirection to '{newurl}', which is not https"
+            raise urllib.error.HTTPError(newurl, code, said, headers, fp)
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
