@@ -30,13 +30,18 @@ def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
         thread.join()
 
 
-def test_a_file_without_checksum_is_fetched_and_said_so(
+def test_a_file_without_checksum_is_fetched_if_told_and_said_so(
     server: tuple[str, Path], tmp_path: Path, run: Run
 ) -> None:
     address, folder = server
     name = "goodreads_reviews_history_biography.json.gz"
     (folder / name).write_bytes(b"reviews")
-    outcome = run("download", "goodreads", "--out", tmp_path / "books", "--from", address)
+    arguments = ("download", "goodreads", "--out", tmp_path / "books", "--from", address)
+    refused = run(*arguments)
+    assert refused.code == 2
+    assert "take it as it is with --unchecked" in refused.err
+    assert not (tmp_path / "books").exists()
+    outcome = run(*arguments, "--unchecked")
     assert outcome.code == 0
     assert (tmp_path / "books" / name).read_bytes() == b"reviews"
     assert f"note: no checksum is known for {name}" in outcome.err
@@ -47,7 +52,8 @@ def test_the_result_as_json(server: tuple[str, Path], tmp_path: Path, run: Run) 
     address, folder = server
     name = "goodreads_reviews_history_biography.json.gz"
     (folder / name).write_bytes(b"")
-    outcome = run("download", "goodreads", "--out", tmp_path / "b", "--from", address, "--json")
+    arguments = ("--out", tmp_path / "b", "--from", address, "--json", "--unchecked")
+    outcome = run("download", "goodreads", *arguments)
     result = json.loads(outcome.out)
     assert result["unchecked"] == [name]
     assert result["sha256"][name].startswith("e3b0c44298fc1c14")

@@ -97,3 +97,70 @@ def test_a_trained_run_is_used_as_it_is(trained: Path, tmp_path: Path, run: Run)
     outcome = run("recommend", tmp_path / "run", "--out", tmp_path / "lists.pq", "--k", 1)
     assert outcome.code == 0, outcome.err
     assert pl.read_parquet(tmp_path / "lists.pq").height == 5
+
+
+@pytest.mark.parametrize(
+    "name", ["data/interactions.parquet", "data/split.parquet", "run/users.parquet", "link.parquet"]
+)
+def test_lists_do_not_replace_what_they_are_made_of(
+    name: str, trained: Path, tmp_path: Path, run: Run
+) -> None:
+    link = trained / "link.parquet"
+    link.unlink(missing_ok=True)
+    link.symlink_to(trained / "data" / "users.parquet")
+    before = {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
+    outcome = run("recommend", trained / "run", "--out", trained / name)
+    assert outcome.code == 2
+    assert "must not replace a part of a dataset, run, study, world or export" in outcome.err
+    users = tmp_path / "users.parquet"
+    pl.DataFrame({"user": ["[b]1"]}).write_parquet(users)
+    outcome = run("recommend", trained / "run", "--users", users, "--out", users)
+    assert outcome.code == 2
+    assert "must not replace what it is made of" in outcome.err
+    assert pl.read_parquet(users)["user"].to_list() == ["[b]1"]
+    assert {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()} == before
+    outcome = run("recommend", trained / "run", "--out", trained / "run" / "lists.parquet")
+    assert outcome.code == 0  # a file of one's own may lie where one wants
+    (trained / "run" / "lists.parquet").unlink()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("run/run.json", b"{}"),
+        ("run/run.json", b"[" * 100_000),
+        ("run/run.json", b'{"format": 2, "configuration": {}}'),
+        ("run/model.safetensors", b"\xff" * 8),
+        ("data/users.parquet", b"PAR1" * 100),
+        ("data/dataset.json", b"\0" * 100),
+    ],
+)
+def test_damaged_state_is_one_sentence(
+    name: str, content: bytes, trained: Path, tmp_path: Path, run: Run
+) -> None:
+    path = trained / name
+    before = path.read_bytes()
+    path.write_bytes(content)
+    try:
+        outcome = run("recommend", trained / "run", "--out", tmp_path / "a.parquet")
+    finally:
+        path.write_bytes(before)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("counterplay: ")
+    assert outcome.err.count("\n") == 1
+    assert "mistake" not in outcome.err
+    assert f"{name.split('/')[1]}' must be" in outcome.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_one_sentence(
+    trained: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", str(tmp_path / "a.parquet"))
+
+    monkeypatch.setattr("counterplay.data.publishing._sync", full)
+    outcome = run("recommend", trained / "run", "--out", tmp_path / "a.parquet")
+    assert outcome.code == 2
+    assert "the disk must have room for what is written; found no space left at" in outcome.err
+    assert list(tmp_path.iterdir()) == []

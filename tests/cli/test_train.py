@@ -119,7 +119,7 @@ def test_killed_and_resumed_it_ends_in_the_same_bytes(
         assert said == "counterplay: interrupted; go on with the same command and --resume\n"
     resumed = run("train", dataset, "--out", tmp_path / "broken", *options, "--resume")
     assert resumed.code == 0, resumed.err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "whole"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "data", "whole"]
     assert len(list((tmp_path / "broken").iterdir())) == 2
     for name in ("model.safetensors", "run.json"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "broken" / name).read_bytes()

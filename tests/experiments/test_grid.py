@@ -162,3 +162,23 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(cp.ConfigError, match=r"install counterplay\[ray\]"):
         on_ray()
+
+
+def test_results_that_are_committed_are_still_read(root: Path) -> None:
+    """They were written before there were seals: results, not state."""
+    paths = sorted((root / "docs" / "results" / "runs").glob("*.json"))
+    assert len(paths) > 100
+    for path in paths:
+        assert "job" in read_json(path, "the result of a job", may_lack_seal=True)
+
+
+def test_a_damaged_result_is_one_sentence(tmp_path: Path) -> None:
+    run_jobs(JOBS[:1], Results(tmp_path), square, in_turn)
+    path = tmp_path / f"{JOBS[0].key}.json"
+    content = path.read_bytes()
+    for place in range(len(content)):
+        damaged = bytearray(content)
+        damaged[place] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(cp.DataError, match="remove it, and the job is run again"):
+            Results(tmp_path).state(JOBS[0])

@@ -14,5 +14,5 @@ def main() -> None:
         from counterplay.cli.main import main as run
     except KeyboardInterrupt:
         sys.stderr.write(f"counterplay: {signals.SAID}\n")
-        sys.exit(signals.exit_code())
+        signals.leave()
     run()

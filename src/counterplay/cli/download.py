@@ -16,6 +16,9 @@ def download(
     mirror: Annotated[
         str | None, typer.Option("--from", help="Take the files from this address instead.")
     ] = None,
+    unchecked: Annotated[
+        bool, typer.Option("--unchecked", help="Take files whose checksum is not known, too.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Fetch a public dataset. A transfer that broke off goes on where it stopped.
@@ -30,14 +33,14 @@ def download(
         console.resumable("go on with the same command"),
         console.progress(f"fetching {chosen.title}", unit="bytes") as bar,
     ):
-        digests = fetch(chosen, out, base_url=mirror, progress=bar)
-    unchecked = [remote.name for remote in chosen.remotes if not remote.sha256]
+        digests = fetch(chosen, out, base_url=mirror, unchecked=unchecked, progress=bar)
+    unknown = [remote.name for remote in chosen.remotes if not remote.sha256]
     if as_json:
-        console.print_json({"out": str(out), "sha256": digests, "unchecked": unchecked})
+        console.print_json({"out": str(out), "sha256": digests, "unchecked": unknown})
         return
     for file, digest in digests.items():
         console.out.print(f"{file}  sha256 {digest}", markup=False)
-    for file in unchecked:
+    for file in unknown:
         console.err.print(f"note: no checksum is known for {file}", markup=False)
     console.out.print(f"licence: {chosen.licence}", markup=False)
     inside = out / chosen.subfolder if chosen.subfolder else out

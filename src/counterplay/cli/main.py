@@ -99,6 +99,8 @@ def main(arguments: list[str] | None = None) -> None:
         console.say(text)
         if is_command:
             _discard_output()
+    if signals.received():
+        signals.leave()
     sys.exit(code or 0)
 
 

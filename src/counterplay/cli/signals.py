@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from typing import Any
+import sys
+from contextlib import suppress
+from typing import Any, NoReturn
 
 SAID = "interrupted; nothing half-written was left behind"
 _received: list[int] = []
@@ -29,6 +32,18 @@ def received() -> bool:
 def exit_code() -> int:
     """Return the usual code of a command that was interrupted: 128 and the signal's number."""
     return 128 + (_received[0] if _received else signal.SIGINT)
+
+
+def leave() -> NoReturn:
+    """End with that code at once.
+
+    An interpreter that was interrupted in the middle of an import would end itself with SIGINT
+    instead, whatever code it is asked to end with.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(exit_code())
 
 
 def _end(number: int, _: Any) -> None:

@@ -1,6 +1,7 @@
 import hashlib
 import io
 import socket
+import sys
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -8,12 +9,15 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from counterplay import ConfigError, DataError
-from counterplay.data.datasets import Dataset, download, read_dataset
+from counterplay.data.datasets import Dataset, read_dataset
+from counterplay.data.datasets import download as fetch_dataset
 from counterplay.data.datasets.catalogue import DATASETS, Remote
+from counterplay.data.datasets.transfer import is_safe
 
 Refused = Callable[..., AbstractContextManager[None]]
 Calls = list[tuple[int, int | None]]
@@ -29,15 +33,30 @@ class Site:
     break_after: int | None = None  # bytes of the next answer's body
     chunked: bool = False
     raw_answer: bytes | None = None
+    versions: dict[str, str] = field(default_factory=dict)  # header and value, of all files
+    honours_if_range: bool = True
+    redirect: str | None = None
+    conditions: list[str | None] = field(default_factory=list)  # of If-Range
     requests: list[tuple[str, str | None]] = field(default_factory=list)  # path, range
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
         name, wanted = request.path.removeprefix("/"), request.headers.get("Range")
         self.requests.append((name, wanted))
+        condition = request.headers.get("If-Range")
+        self.conditions.append(condition)
         request.close_connection = True
         if self.raw_answer is not None:
             request.wfile.write(self.raw_answer)
             return
+        if self.redirect is not None:
+            request.send_response(302)
+            request.send_header("Location", self.redirect)
+            request.send_header("Content-Length", "0")
+            request.end_headers()
+            return
+        versions = self.versions or {"ETag": f'"{sha256(self.files.get(name, b""))[:8]}"'}
+        if self.honours_if_range and condition not in (None, *versions.values()):
+            wanted = None
         if name not in self.files:
             request.send_error(404)
             return
@@ -51,6 +70,8 @@ class Site:
             request.end_headers()
             return
         request.send_response(206 if first else 200)
+        for header, value in versions.items():
+            request.send_header(header, value)
         if first:
             request.send_header("Content-Range", f"bytes {first}-{len(body) - 1}/{len(body)}")
         body = body[first:]
@@ -134,6 +155,11 @@ def files_in(folder: Path) -> dict[str, bytes]:
         for path in folder.rglob("*")
         if path.is_file()
     }
+
+
+def download(dataset: Dataset, target: Path | str, **options: Any) -> dict[str, str]:
+    """Fetch whatever is there: what is refused without a checksum has its own tests."""
+    return fetch_dataset(dataset, target, **{"unchecked": True, **options})
 
 
 def break_off(site: Site, dataset: Dataset, target: Path, after: int) -> None:
@@ -352,6 +378,43 @@ class TestRefusedAddress:
             download(of(Remote("https://example.invalid/a.zip")), target, base_url=base_url)
         assert not target.exists()
 
+    @pytest.mark.parametrize(
+        "url",
+        ["ftp://127.0.0.1/a.zip", "file:///etc/passwd", "http://example.org/a.zip", "data:,x"],
+    )
+    def test_only_https_is_fetched(
+        self, site: Site, target: Path, refused: Refused, url: str
+    ) -> None:
+        with refused(url, "by https"):
+            download(of(Remote(url)), target)
+        site.redirect = url
+        with refused("edirection to ", url):
+            download(of(Remote(f"{site.url}/a.zip")), target)
+        assert not target.exists()
+
+    def test_a_redirection_on_this_machine_is_followed(self, site: Site, target: Path) -> None:
+        assert is_safe("http://[::1]:80/x")
+        assert not is_safe("http://127.0.0.1.evil.org/x")
+        assert not is_safe("http://localhost@evil.org/x")
+        dataset = served_at(site, "a.zip", ARCHIVE)
+        site.redirect = f"{site.url}/a.zip"
+        with pytest.raises(DataError, match="must answer with the whole file"):  # in a circle
+            download(dataset, target)
+
+    def test_a_file_without_a_checksum_needs_a_word(
+        self, site: Site, target: Path, refused: Refused
+    ) -> None:
+        dataset = served_at(site, "a.zip", ARCHIVE, digest="")
+        with refused("its checksum is known", "--unchecked", error=ConfigError):
+            fetch_dataset(dataset, target)
+        assert site.requests == []
+        assert fetch_dataset(dataset, target, unchecked=True) == {"a.zip": sha256(ARCHIVE)}
+
+    def test_addresses_of_the_catalogue_are_safe_and_do_not_move(self) -> None:
+        remotes = [remote for each in DATASETS.values() for remote in each.remotes]
+        assert all(is_safe(remote.url) for remote in remotes)
+        assert not [each.url for each in remotes if "/master/" in each.url or "/main/" in each.url]
+
 
 class TestWrongContent:
     def test_a_wrong_checksum_is_refused_and_the_next_call_fetches_again(
@@ -366,18 +429,74 @@ class TestWrongContent:
         assert site.requests == [("a.zip", None), ("a.zip", None)]
         assert files_in(target) == UNPACKED
 
-    def test_a_file_that_changed_between_two_transfers_is_noticed(
-        self, site: Site, target: Path, refused: Refused
+    def test_a_file_that_changed_between_two_transfers_is_fetched_from_the_start(
+        self, site: Site, target: Path
     ) -> None:
         dataset = served_at(site, "a.zip", ARCHIVE)
         site.files["a.zip"] = bytes(len(ARCHIVE))
         break_off(site, dataset, target, after=1_000)
         site.files["a.zip"] = ARCHIVE
-        with refused(sha256(ARCHIVE)):
-            download(dataset, target)
-        assert not target.exists()
         download(dataset, target)
+        assert site.requests[-1] == ("a.zip", "bytes=1000-")
+        assert site.conditions[-1] == f'"{sha256(bytes(len(ARCHIVE)))[:8]}"'
         assert files_in(target) == UNPACKED
+
+    def test_a_server_that_ignores_the_condition_is_noticed(
+        self, site: Site, target: Path, refused: Refused
+    ) -> None:
+        dataset = served_at(site, "ratings.dat", LONG, digest="")
+        site.files["ratings.dat"] = bytes(len(LONG))
+        break_off(site, dataset, target, after=1_000)
+        site.files["ratings.dat"], site.honours_if_range = LONG, False
+        with refused("another version than that of the bytes"):
+            download(dataset, target)
+        download(dataset, target)
+        assert files_in(target) == {"ratings.dat": LONG}
+
+    @pytest.mark.parametrize(
+        ("versions", "condition"),
+        [
+            ({"ETag": '"x"', "Last-Modified": "Tue, 17 Nov 2026 08:00:00 GMT"}, '"x"'),
+            (
+                {"ETag": 'W/"x"', "Last-Modified": "Tue, 17 Nov 2026 08:00:00 GMT"},
+                "Tue, 17 Nov 2026 08:00:00 GMT",
+            ),
+            ({"Server": "x"}, None),
+        ],
+    )
+    def test_it_goes_on_only_where_versions_can_be_told_apart(
+        self, site: Site, target: Path, versions: dict[str, str], condition: str | None
+    ) -> None:
+        dataset, site.versions = served_at(site, "a.zip", ARCHIVE), versions
+        break_off(site, dataset, target, after=1_000)
+        download(dataset, target)
+        assert site.conditions == [None, condition]
+        assert site.requests[-1] == ("a.zip", "bytes=1000-" if condition else None)
+        assert files_in(target) == UNPACKED
+        assert list(target.parent.iterdir()) == [target]
+
+    def test_an_archive_that_would_fill_the_disk_is_refused(
+        self, site: Site, target: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bomb = archive({"zeros.csv": bytes(50_000_000)})
+        with refused("a.zip", "1 files of 50,000,000 bytes in all, where 100,000 and"):
+            download(served_at(site, "a.zip", bomb), target)
+        many = archive({f"{number}": b"" for number in range(20)})
+        module = sys.modules["counterplay.data.datasets.download"]  # a function hides its name
+        monkeypatch.setattr(module, "_MOST", 10)
+        with refused("b.zip", "20 files of 0 bytes"):
+            download(served_at(site, "b.zip", many), target)
+        assert [path for path in target.parent.rglob("*") if path.is_file()] == []
+
+    def test_a_member_that_announces_less_than_it_holds_is_refused(
+        self, site: Site, target: Path, refused: Refused
+    ) -> None:
+        packed = bytearray(archive({"zeros.csv": bytes(100_000)}))
+        for start, place in ((0, 22), (packed.rindex(b"PK\x01\x02"), 24)):
+            packed[start + place : start + place + 4] = (10).to_bytes(4, "little")
+        with refused("a.zip"):
+            download(served_at(site, "a.zip", bytes(packed)), target)
+        assert not target.exists()
 
     @pytest.mark.parametrize("digest", ["", None])
     def test_a_truncated_archive_is_refused_and_the_next_call_fetches_again(

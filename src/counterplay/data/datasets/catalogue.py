@@ -24,7 +24,7 @@ Reader = Callable[[Path, Progress | None, Order], Interactions | Split]
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A file at its official address; `sha256` is empty where none is known."""
+    """A file at its official address; without a known `sha256` it is fetched only if told to."""
 
     url: str
     sha256: str = ""
@@ -68,7 +68,10 @@ _GROUPLENS = "research use; no redistribution, no commercial use without permiss
 _HARPER = (
     "F. M. Harper, J. A. Konstan: The MovieLens Datasets: History and Context. ACM TiiS 5(4), 2015"
 )
-_TWEETINGS = "https://raw.githubusercontent.com/sidooms/MovieTweetings/master/snapshots/100K/"
+_TWEETINGS = (
+    "https://raw.githubusercontent.com/sidooms/MovieTweetings/"
+    "4d8280a3f1ea83e3e23f13d1710d19f43564274f/snapshots/100K/"
+)
 
 _ALL = (
     Dataset(
@@ -158,7 +161,10 @@ _ALL = (
                 f"{_TWEETINGS}ratings.dat",
                 "c0dd868c2632d10002ebc928ddc5345f33adeaa59eca52c2941c26a2c5e36fd6",
             ),
-            Remote(f"{_TWEETINGS}movies.dat"),
+            Remote(
+                f"{_TWEETINGS}movies.dat",
+                "e63fb84bc734e3c574f135634a40d3cbafab22b8f94f5fc0b80f80d1d2076efc",
+            ),
         ),
         "movies.dat",
         read_movietweetings,

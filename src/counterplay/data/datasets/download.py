@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
 import lzma
-import re
 import shutil
-import urllib.error
-import urllib.request
 import zipfile
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from counterplay.data.datasets.transfer import Transfer, fetch, is_safe
+from counterplay.data.locks import locked
 from counterplay.data.publishing import check_free, new_directory
 from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from counterplay.data.datasets.catalogue import Dataset, Remote
 
-Transfer = Callable[[int, int | None], None]  # bytes so far, bytes in all where known
-_BLOCK = 1 << 20
+_LARGEST = 1 << 36  # bytes of an unpacked archive, and how often its own size they may be
+_DENSEST, _MOST = 200, 100_000  # and how many files
 
 
 def download(
@@ -30,37 +27,69 @@ def download(
     target: str | Path,
     *,
     base_url: str | None = None,
+    unchecked: bool = False,
     progress: Transfer | None = None,
 ) -> dict[str, str]:
     """Fetch `dataset` into the folder `target` and return the SHA-256 of each file fetched.
 
-    A transfer that breaks off leaves its part beside `target`; the next call goes on from there.
+    A transfer that breaks off leaves its part beside `target`; the next call goes on from there,
+    if the file is still the same.
 
     Args:
         dataset: What to fetch.
         target: A folder that does not exist yet.
         base_url: Take the files from here instead of their official addresses.
+        unchecked: Take files whose SHA-256 is not known here as well, whatever they hold by now.
         progress: Called with the bytes so far and, where known, their total.
     """
     target = Path(target).resolve()
     check_free(target)
-    if base_url is not None and not re.fullmatch(r"https?://[^\s/]+(/\S*)?", base_url):
+    if base_url is not None and not is_safe(base_url):
         raise ConfigError(
             f"a mirror must be an address such as https://host/folder; found {base_url!r}; correct "
             "it"
         )
+    if not unchecked:
+        _refuse_unknown(dataset)
     parts = target.with_name(f".{target.name}.parts")
-    parts.mkdir(parents=True, exist_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with locked(parts):
+        digests = _fetched(dataset, parts, base_url, progress)
+        _unpacked(dataset, parts, target)
+        shutil.rmtree(parts)
+    return digests
+
+
+def _refuse_unknown(dataset: Dataset) -> None:
+    unknown = [remote for remote in dataset.remotes if not remote.sha256]
+    if unknown:
+        raise ConfigError(
+            "a file is fetched if its checksum is known, so that it is the one that was meant; "
+            f"found none for '{unknown[0].url}'; take it as it is with --unchecked, or fetch it "
+            "yourself and give its folder"
+        )
+
+
+def _fetched(
+    dataset: Dataset, parts: Path, base_url: str | None, progress: Transfer | None
+) -> dict[str, str]:
+    """Bring all files into the folder `parts`; return their digests."""
+    parts.mkdir(exist_ok=True)
     digests: dict[str, str] = {}
     try:
         for remote in dataset.remotes:
             path = parts / remote.name
             url = f"{base_url.rstrip('/')}/{remote.name}" if base_url else remote.url
-            _fetch(url, path, progress)
+            fetch(url, path, progress)
             digests[remote.name] = _check(path, remote)
     finally:
         if not any(parts.iterdir()):  # nothing to go on from
             parts.rmdir()
+    return digests
+
+
+def _unpacked(dataset: Dataset, parts: Path, target: Path) -> None:
+    """Make the folder `target` of what was fetched."""
     with new_directory(target) as folder:
         for remote in dataset.remotes:
             path = parts / remote.name
@@ -68,48 +97,6 @@ def download(
                 _unpack(path, folder)
             else:
                 shutil.copyfile(path, folder / remote.name)
-    shutil.rmtree(parts)
-    return digests
-
-
-def _fetch(url: str, path: Path, progress: Transfer | None) -> None:
-    """Bring `url` to `path`, going on after the bytes that are there already."""
-    if path.exists():
-        return
-    unfinished = path.with_name(f"{path.name}.part")
-    have = unfinished.stat().st_size if unfinished.exists() else 0
-    request = urllib.request.Request(url, headers={"User-Agent": "counterplay"})
-    if have:
-        request.add_header("Range", f"bytes={have}-")
-    try:
-        with urllib.request.urlopen(request, timeout=60) as response:
-            begins = response.headers.get("Content-Range", "")
-            resumed = response.status == 206 and begins.startswith(f"bytes {have}-")
-            if response.status == 206 and not resumed:
-                raise _broken(url, f"'{begins}' where the bytes from {have:,} on were asked for")
-            length = response.headers.get("Content-Length")
-            done = have if resumed else 0
-            total = done + int(length) if length else None
-            with unfinished.open("ab" if resumed else "wb") as file:
-                while block := response.read(_BLOCK):
-                    file.write(block)
-                    done += len(block)
-                    if progress:
-                        progress(done, total)
-    except urllib.error.HTTPError as error:
-        with error:
-            whole = error.headers.get("Content-Range") == f"bytes */{have}"
-        if error.code != 416:
-            raise _broken(url, str(error)) from None
-        if not whole:  # the part is not of this file: the next call begins anew
-            unfinished.unlink()
-            raise _broken(url, "a file shorter than the part that is here") from None
-        done = total = have
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise _broken(url, str(error).strip() or type(error).__name__) from None
-    if total is not None and done < total:
-        raise _broken(url, f"{done:,} of {total:,} bytes")
-    unfinished.rename(path)
 
 
 def _check(path: Path, remote: Remote) -> str:
@@ -129,7 +116,9 @@ def _unpack(archive: Path, folder: Path) -> None:
     """Unpack a zip archive; a single folder at its top is left out of the paths."""
     try:
         with zipfile.ZipFile(archive) as bundle:
-            bundle.extractall(folder)  # extractall keeps members below the folder
+            _check_size(archive, bundle)
+            for member in bundle.infolist():
+                bundle.extract(member, folder)  # below the folder, and no more than is announced
     except (
         OSError,
         zipfile.BadZipFile,
@@ -154,8 +143,13 @@ def _unpack(archive: Path, folder: Path) -> None:
         top.rmdir()
 
 
-def _broken(url: str, what: str) -> DataError:
-    return DataError(
-        f"'{url}' must answer with the whole file; found {what}; try again to go on where it broke "
-        "off, or fetch the files yourself and give their folder"
-    )
+def _check_size(archive: Path, bundle: zipfile.ZipFile) -> None:
+    """Refuse an archive that would fill the disk; its members hold no more than they announce."""
+    members = bundle.infolist()
+    announced = sum(member.file_size for member in members)
+    most = min(_LARGEST, _DENSEST * archive.stat().st_size)
+    if announced > most or len(members) > _MOST:
+        raise zipfile.BadZipFile(
+            f"{len(members):,} files of {announced:,} bytes in all, where {_MOST:,} and {most:,} "
+            "are the most that is unpacked"
+        )
