@@ -49,6 +49,7 @@ def scikit_learn_scores(train: csr_matrix) -> NDArray[np.float32]:
 def main() -> None:
     """Fit both, hand their scores over, and print what counterplay makes of them."""
     warnings.simplefilter("ignore")  # implicit's about threads
+    quick = cp.Evaluation(k=(10,), opponent={"epochs": 10})  # enough to show how
     split = make_split()
     log = split.train
     clicks = np.ones(len(log), dtype=np.float32), (log.user, log.item)
@@ -62,7 +63,7 @@ def main() -> None:
             ("scikit-learn", scikit_learn_scores(train)),
         ):
             table = pl.DataFrame(pairs | {"score": scores.reshape(-1)})
-            result = cp.evaluate_scores(table, Path(folder) / "clicks", cp.Evaluation(k=(10,)))
+            result = cp.evaluate_scores(table, Path(folder) / "clicks", quick)
             for each in result["estimates"]:
                 value = f"{each['value']:.3f} [{each['low']:.3f}, {each['high']:.3f}]"
                 print(f"{name:>12}  {each['estimator']:>10}  {each['metric']:>4}@10  {value}")

@@ -38,7 +38,7 @@ class Mutant:
         file: Below `src/counterplay`.
         old: Text within one line.
         new: What takes its place.
-        tests: Files below `tests` that are nearest to it, by what they test.
+        tests: Files below `tests` that are nearest to it, or single tests in them (`file::name`).
     """
 
     name: str
@@ -54,8 +54,8 @@ class Mutant:
 
     @property
     def test_paths(self) -> tuple[Path, ...]:
-        """The tests, from the root."""
-        return tuple(Path("tests") / each for each in self.tests)
+        """The files of the tests, from the root."""
+        return tuple(Path("tests") / each.partition("::")[0] for each in self.tests)
 
     def applied(self, source: str) -> str:
         """Return the source with the mistake in it."""
@@ -102,9 +102,8 @@ def try_all(
     def tried(number: int, mutant: Mutant | None) -> tuple[Mutant | None, Outcome, str]:
         copy, log = work / str(number), work / f"{number}.log"
         _copy_to(copy)
-        tests = sorted({path for each in chosen for path in each.test_paths})
+        tests = sorted({test for each in ([mutant] if mutant else chosen) for test in each.tests})
         if mutant is not None:
-            tests = list(mutant.test_paths)
             file = copy / mutant.path
             file.write_text(mutant.applied(file.read_text(encoding="utf-8")), encoding="utf-8")
         process = context.Process(target=_test, args=(copy, tests, log))
@@ -130,7 +129,7 @@ def _copy_to(folder: Path) -> None:
             shutil.copy(ROOT / name, folder / name)
 
 
-def _test(copy: Path, tests: list[Path], log: Path) -> None:
+def _test(copy: Path, tests: list[str], log: Path) -> None:
     """Run tests against a copy, in a process of their own, up to the first failure."""
     with log.open("wb") as file:
         os.dup2(file.fileno(), 1)
@@ -140,6 +139,6 @@ def _test(copy: Path, tests: list[Path], log: Path) -> None:
     import pytest
 
     options = ["--exitfirst", "--quiet", "--no-header", "-p", "no:cacheprovider"]
-    code = pytest.main([*options, *map(str, tests)])
+    code = pytest.main([*options, *(f"tests/{test}" for test in tests)])
     sys.stdout.flush()
     os._exit(int(code))
