@@ -125,7 +125,7 @@ FRAMES = {
          "time": range(60)}
     ),
     "markup": text_of("<script>alert({})</script>"),
-    "long ids": text_of("x" * 3000 + "{}"),
+    "long ids": text_of("x" * 1000 + "{}"),
     "all alphabets": text_of("жé😀\u202e{}", "user"),
     "propensities": log_of().with_columns(propensity=pl.Series(np.linspace(0.1, 1, N))),
 }  # fmt: skip

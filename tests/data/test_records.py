@@ -228,3 +228,12 @@ def test_counts_equal_brute_force(
         else:
             assert expected is not None
             assert (found.n_rows, found.quoted) == (expected.n_rows, expected.quoted)
+
+
+def test_whole_lines_within_a_long_quoted_field_are_no_records(tmp_path: Path) -> None:
+    inner = "a,b,c\n" * 50
+    path = written(tmp_path / "log.csv", f'user,item,name\n1,2,"x\n{inner}y"\n3,4,z\n')
+    for block in (12, 1 << 20):
+        with patch("counterplay.data.records._BLOCK", block):
+            found = count_records(path, ",")
+        assert (found.n_rows, found.quoted, found.steps) == (2, True, ())
