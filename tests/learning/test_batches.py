@@ -229,3 +229,17 @@ def test_tables_without_a_common_pair_have_nothing_to_play_on() -> None:
     nothing = PairBatches.common([one, other, one])
     assert not nothing.has_both
     assert drawn(nothing) == []
+
+
+@pytest.mark.parametrize("history_length", [0, 3])
+def test_negatives_are_drawn_anew_each_epoch(history_length: int) -> None:
+    """All rows are one batch: whatever their order, they have other negatives in the next epoch."""
+    log = cp.read({"user": np.arange(60) % 6, "item": np.arange(60)})
+    batches = Batches(log, batch_size=99, n_negatives=5, history_length=history_length)
+    drawn = []
+    for epoch in (0, 0, 1):
+        (batch,) = batches.epoch(cp.Streams(0), epoch)
+        rows = zip(batch.users.tolist(), batch.items.tolist(), strict=True)
+        drawn.append(sorted((user, *items) for user, items in rows))
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert [row[:2] for row in drawn[0]] == [row[:2] for row in drawn[2]]

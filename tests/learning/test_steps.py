@@ -254,6 +254,16 @@ def test_propensity_scoring_by_hand(recipe: str) -> None:
     assert not exposure.table.requires_grad
 
 
+def test_the_first_stage_of_propensity_scoring_is_logistic_unless_told_otherwise() -> None:
+    """It has the settings of the second stage besides, its rate and l2 among them."""
+    log, (f, g) = clicks(), tables()
+    exposure = Table(g)
+    ps(Table(f), exposure, log, weighted(loss="exponential", epochs=2, l2=0.1))
+    shared = {"epochs": 2, "batch_size": 64, "n_negatives": 3, "rate": 0.3, "l2": 0.1}
+    alone = erm(Table(g), log, Training.model_validate(shared | {"loss": "logistic"}))
+    assert np.array_equal(numbers(exposure), numbers(alone.candidate))
+
+
 def test_plain_learning_by_hand() -> None:
     log, config = clicks(), Training(epochs=3, batch_size=64, n_negatives=3, rate=0.2, l2=0.05)
     f, steps = tables()[0], ByHand(*tables(), game(l2=0.05), clicks()).steps["f"]
