@@ -16,6 +16,7 @@ import pytest
 import counterplay as cp
 from counterplay.data import splits
 from counterplay.data.files import write_json
+from counterplay.data.store import load_split
 from counterplay.experiments import study as module
 from counterplay.experiments.old_system import NAME as OLD_SYSTEM
 from counterplay.experiments.run import train_run
@@ -162,7 +163,7 @@ def test_interrupted_and_run_again_it_ends_in_the_same_bytes(
 def test_a_log_is_sorted_once_each_time_it_is_read(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count, loaded = Mock(side_effect=splits._distinct_up_to), Mock(side_effect=module.load_split)
+    count, loaded = Mock(side_effect=splits._distinct_up_to), Mock(side_effect=load_split)
     monkeypatch.setattr(splits, "_distinct_up_to", count)
     monkeypatch.setattr(module, "load_split", loaded)
     run_study(log, tmp_path / "study", quick())
