@@ -74,7 +74,7 @@ def scores_of(folder: Path) -> tuple[dict[str, cp.ModelScores], cp.Split, cp.Int
     seen = split.interactions.take(split.part < TEST)
     return (
         {
-            name: cp.ModelScores(load_run(folder / name, split.train)[0], seen)
+            name: cp.ModelScores(load_run(folder / name, split.train)[0], seen, train=split.train)
             for name in CONFIG.candidates
         },
         split,
