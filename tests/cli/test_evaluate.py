@@ -5,7 +5,7 @@ import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,7 @@ import pytest
 import counterplay as cp
 from counterplay.cli import console
 from counterplay.cli.arguments import ESTIMATORS
+from counterplay.data.files import read_json
 from counterplay.experiments.config import run_config
 from counterplay.experiments.propensities import EstimatorName
 from counterplay.experiments.run import train_run
@@ -155,7 +156,7 @@ def test_what_is_written_is_what_is_printed(folder: Path, tmp_path: Path, run: R
     assert f"written to  {out}" in told.out
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
     printed = run("evaluate", folder / "erm", *STANDARD, "--json")
-    assert json.loads(out.read_text()) == json.loads(printed.out)
+    assert read_json(out, "a result") == json.loads(printed.out)
     again = tmp_path / "again.json"
     both = run("evaluate", folder / "erm", *STANDARD, "--out", again, "--json")
     assert json.loads(both.out) == json.loads(printed.out)
@@ -167,17 +168,18 @@ def test_a_result_is_written_whole_or_not_at_all(
 ) -> None:
     out = tmp_path / "result.json"
     out.write_text("old")
-    original = Path.write_text
+    original = Path.write_bytes
 
-    def break_off(path: Path, text: str, **options: Any) -> int:
-        original(path, text[: len(text) // 2], **options)
+    def break_off(path: Path, content: bytes) -> int:
+        original(path, content[: len(content) // 2])
         raise OSError("disk full")
 
-    monkeypatch.setattr(Path, "write_text", break_off)
+    monkeypatch.setattr(Path, "write_bytes", break_off)
     outcome = run("evaluate", folder / "erm", *STANDARD, "--out", out)
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert "found disk full" in outcome.err
     assert out.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [out]
 
 
 @pytest.mark.parametrize("kind", ["folder", "absent/result.json"])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import counterplay as cp
+from counterplay.data.files import read_json
 
 from .conftest import Run
 
@@ -44,7 +45,7 @@ def test_json_is_what_is_in_the_directory(trained: Path, tmp_path: Path, run: Ru
     )  # fmt: skip
     assert outcome.code == 0, outcome.err
     described = json.loads(outcome.out)
-    assert described == json.loads((out / "export.json").read_text(encoding="utf-8"))
+    assert described == read_json(out / "export.json", "an export")
     assert described["vectors"]["format"] == "npy"
     assert described["ann"] is described["onnx"] is None
 

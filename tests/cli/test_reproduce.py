@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from counterplay.data.files import read_json
+
 from .conftest import Run
 
 
@@ -41,7 +43,7 @@ def test_a_table_is_run_and_a_failure_is_counted(run: Run, public: Path, tmp_pat
     assert "0 done of 30 that are known by now, 1 failed" in outcome.out
     assert "a filter must leave" in (out / "table2.md").read_text()
     result = json.loads(run(*asked, "--only", "nothing", "--trials", 1, "--json").out)
-    assert result == json.loads((out / "table2.json").read_text())
+    assert result == read_json(out / "table2.json", "a table")
 
 
 @pytest.mark.parametrize(

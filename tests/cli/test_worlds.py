@@ -14,6 +14,7 @@ import pytest
 
 import counterplay as cp
 from counterplay.cli import console
+from counterplay.data.files import read_json
 from counterplay.experiments.config import run_config
 from counterplay.experiments.run import train_run
 from counterplay.experiments.worlds import online_runs, write_world
@@ -339,7 +340,7 @@ def test_what_is_written_is_what_is_printed(folder: Path, tmp_path: Path, run: R
     assert f"written to  {out}" in told.out
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
     printed = run(*command, "--json")
-    assert json.loads(out.read_text()) == json.loads(printed.out)
+    assert read_json(out, "a result") == json.loads(printed.out)
     assert json.loads(printed.out)["control"] == "acl"
     both = run(*command, "--json", "--out", tmp_path / "again.json")
     assert both.out == printed.out
@@ -545,7 +546,7 @@ def test_a_damaged_world_is_one_sentence(kind: str, folder: Path, tmp_path: Path
     ):
         outcome = run(*command)
         assert one_sentence(outcome), (outcome.err, outcome.out)
-        assert "world.json" in outcome.err or f"'{world}'" in outcome.err
+        assert f"'{world}" in outcome.err or "world.json" in outcome.err
     assert contents(tmp_path) == before
 
 

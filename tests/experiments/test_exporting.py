@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import counterplay as cp
+from counterplay.data.files import read_json
 from counterplay.experiments import exporting
 from counterplay.experiments.config import run_config
 from counterplay.experiments.exporting import export_run
@@ -37,7 +37,7 @@ def names(folder: Path) -> list[str]:
 
 
 def check_described(folder: Path, described: dict[str, Any]) -> None:
-    assert json.loads((folder / "export.json").read_text(encoding="utf-8")) == described
+    assert read_json(folder / "export.json", "an export") == described
     assert sorted([*described["files"], "export.json"]) == names(folder)
     for name, digest in described["files"].items():
         content = (folder / name).read_bytes()

@@ -246,7 +246,7 @@ def test_another_source_or_configuration_is_refused(
     frame_of(seed=1).write_csv(tmp_path / "other.csv")
     for source, config, what in (
         (tmp_path / "other.csv", quick(), "another source: began with "),
-        (log, quick(seed=1), r"another configuration.seed: began with 0, asked for 1;"),
+        (log, quick(seed=1), r"another configuration.seed: began with 0, asked for 1"),
         (frame_of(), quick(), "another source: began with "),
     ):
         with pytest.raises(cp.ConfigError, match=f"{what}.*; name another folder"):

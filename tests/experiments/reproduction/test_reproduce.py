@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import counterplay as cp
+from counterplay.data.files import read_json
 from counterplay.experiments.grid import Job, Result, Work, in_turn
 from counterplay.experiments.reproduction.jobs import Plan, TrainJob
 from counterplay.experiments.reproduction.reproduce import REPRODUCIBLE, Reproduction
@@ -61,7 +62,7 @@ def test_a_table_that_was_interrupted_ends_in_the_same(
         again.run(progress=lambda done, total, _: told.append((done, total)))
     assert told[-1] == (3, 3)  # two trials, and a repetition of the better one
     whole, resumed = (
-        json.loads((folder / "table2.json").read_text()) for folder in (finished, tmp_path)
+        read_json(folder / "table2.json", "a table") for folder in (finished, tmp_path)
     )
     assert without_seconds(whole) == without_seconds(resumed)
     assert whole["jobs"]["done"] == 6
