@@ -14,6 +14,7 @@ from rich.console import Console
 
 import counterplay as cp
 from counterplay.cli import console
+from counterplay.data.files import read_json
 from counterplay.experiments import tuning
 
 from .conftest import Run
@@ -77,7 +78,7 @@ def test_json_is_what_is_written(dataset: Path, tmp_path: Path, run: Run) -> Non
     (tmp_path / "tune.toml").write_text("seed = 3\n[selection]\nestimator = 'standard'\n")
     settings = ("--config", tmp_path / "tune.toml", "--estimator", "propensity", "--json")
     outcome = run("tune", dataset, "--out", tmp_path / "out", *FAST, *settings)
-    assert outcome.out == (tmp_path / "out" / "tuning.json").read_text(encoding="utf-8")
+    assert json.loads(outcome.out) == read_json(tmp_path / "out" / "tuning.json", "a result")
     configuration = json.loads(outcome.out)["configuration"]
     assert configuration["seed"] == 3
     assert configuration["selection"]["estimator"] == "propensity"

@@ -72,7 +72,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(0)
     table = {"user": rng.integers(0, 30, 400), "item": rng.integers(0, 25, 400)}
     for name, rating in (("rated", rng.integers(1, 6, 400)), ("alike", np.ones(400))):
-        cp.save(cp.read(table | {"rating": rating}, duplicates="first"), folder / name)
+        cp.save(
+            cp.read(table | {"rating": rating}, duplicates="first", order="file"), folder / name
+        )
     cp.save(cp.read(table, duplicates="first"), folder / "clicks")
     (folder / "foreign").mkdir()
     (folder / "foreign" / "thesis.tex").write_text("mine")

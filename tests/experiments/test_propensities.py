@@ -115,8 +115,9 @@ def test_popularity_is_the_share_of_the_most_popular_item_not_below_the_floor() 
     rows = {"user": [0, 1, 2, 3, 0, 1, 0], "item": [0, 0, 0, 0, 1, 1, 2]}
     train = cp.read(rows)
     targets = train.take(train.user == 0)
-    assert popularity(train, targets, 1.0, 0.3).tolist() == [1, 0.5, 0.3]
-    assert popularity(train, targets, 2.0, 0.01).tolist() == [1, 0.25, 0.0625]
+    for exponent, floor, by_item in ((1.0, 0.3, [1, 0.5, 0.3]), (2.0, 0.01, [1, 0.25, 0.0625])):
+        found = popularity(train, targets, exponent, floor)
+        assert found.tolist() == [by_item[item] for item in targets.item]
     assert popularity(train, targets, 0.0, 0.01).tolist() == [1, 1, 1]
 
 

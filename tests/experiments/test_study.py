@@ -16,7 +16,6 @@ import pytest
 import counterplay as cp
 from counterplay.data import splits
 from counterplay.data.files import write_json
-from counterplay.data.store import load_split
 from counterplay.experiments import study as module
 from counterplay.experiments.old_system import NAME as OLD_SYSTEM
 from counterplay.experiments.run import train_run
