@@ -17,7 +17,7 @@ EXITS = {signal.SIGTERM: 143, signal.SIGINT: 130}
 # How often each is killed: where most can go wrong, most often.
 COMMANDS = ("prepare", "overwrite", "train", "train", "run", "tune", "recommend", "export")
 _SETTINGS = ["--epochs", "4", "--seed", "3"]
-_TIMED = {"study.sqlite"}  # Optuna writes down when a trial began
+_ONCE = ("prepare", "export")  # what they have written they do not write again
 
 
 class Kills:
@@ -69,17 +69,21 @@ class Kills:
             fault = f"exit code {process.exitcode} after {sign.name}: {first.strip()[-200:]}"
         if name == "overwrite" and not fault:  # at every moment there is a whole dataset
             fault = _loads(folder / "out" / "result", folder)
-        once = ("prepare", "recommend", "export")  # what they have written they do not write again
-        if not fault and (name not in once or process.exitcode != 0):
-            words = _words(name, folder)
-            again = started(command, *words, *(["--resume"] if name == "train" else []), log=log)
-            again.join(300)
-            said = log.read_text(errors="replace")
-            fault = said_wrongly(said)
-            if again.exitcode != 0 and not fault:
-                fault = f"exit code {again.exitcode} when run again: {said.strip()[-300:]}"
+        if not fault:
+            fault = self._run_again(name, folder, log)
         fault = fault or _difference(self.wanted[name], snapshot(folder / "out"))
         return {"outcome": f"{name}, {sign.name}", "after": round(after, 3), "fault": fault}
+
+    def _run_again(self, name: str, folder: Path, log: Path) -> str | None:
+        """Give the command once more; return what is wrong with what it says."""
+        refused = name in _ONCE and (folder / "out" / "result").exists()
+        words = [*_words(name, folder), *(["--resume"] if name == "train" else [])]
+        again = started(command, *words, log=log)
+        again.join(300)
+        said = log.read_text(errors="replace")
+        if again.exitcode != (2 if refused else 0):
+            return f"exit code {again.exitcode} when run again: {said.strip()[-300:]}"
+        return said_wrongly(said)
 
     def _begin(self, name: str, folder: Path) -> None:
         emptied(folder / "out")
@@ -104,13 +108,12 @@ def _words(name: str, folder: Path) -> list[str]:
 
 
 def snapshot(folder: Path) -> dict[str, str]:
-    """Return the digest of every file below a folder; of some only that they are there."""
-    found = {}
-    for path in sorted(each for each in folder.rglob("*") if not each.is_dir()):
-        timed = path.name in _TIMED
-        digest = "" if timed else hashlib.sha256(path.read_bytes()).hexdigest()
-        found[str(path.relative_to(folder))] = digest
-    return found
+    """Return the digest of every file below a folder."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if not path.is_dir()
+    }
 
 
 def _difference(wanted: dict[str, str], found: dict[str, str]) -> str | None:

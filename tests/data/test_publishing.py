@@ -12,7 +12,14 @@ import pytest
 
 from counterplay import ConfigError
 from counterplay.data import publishing
-from counterplay.data.publishing import Replaceable, new_directory, new_file, working_directory
+from counterplay.data.locks import locked
+from counterplay.data.publishing import (
+    Replaceable,
+    check_free,
+    new_directory,
+    new_file,
+    working_directory,
+)
 
 ONLY_A = Replaceable({"a"}, {"a"})
 
@@ -392,3 +399,17 @@ def test_a_folder_to_work_in_that_stays_empty_goes_again(tmp_path: Path) -> None
     with pytest.raises(RuntimeError):
         failing()
     assert names(tmp_path / "deep") == ["work"]  # it was there before
+
+
+def test_a_refusal_sweeps_what_was_left_after_publishing(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    write(target, "one")
+    left_behind(tmp_path, "target")
+    with pytest.raises(ConfigError, match="found something at"):
+        check_free(target)
+    assert names(tmp_path) == ["target"]
+    assert contents(target) == {"a": "one"}
+    with locked(target):
+        with pytest.raises(ConfigError, match="found something at"):
+            check_free(target)
+        assert names(tmp_path) == [".target.lock", "target"]  # somebody is at work

@@ -144,7 +144,10 @@ def check_output(path: Path, *inputs: Path | None) -> None:
 
 
 def check_free(target: Path, *, replacing: Replaceable | None = None) -> None:
-    """Refuse a target that cannot be written, or where something is that must not be replaced."""
+    """Refuse a target that cannot be written, or where something is that must not be replaced.
+
+    What a writer left that was killed just after it had published is removed before the refusal.
+    """
     target = target.resolve()
     if target.is_dir() and target.samefile(Path.cwd()):
         raise ConfigError(
@@ -164,6 +167,8 @@ def check_free(target: Path, *, replacing: Replaceable | None = None) -> None:
         or (replacing is not None and replacing.matches(target))
     ):
         return
+    with suppress(ConfigError, OSError), locked(target):  # unless somebody is at work there
+        _recover(target)
     raise _in_the_way(target, replacing)
 
 

@@ -199,7 +199,7 @@ def with_clicks(world: World, wanted: float) -> World:
     log_p, logits, weights = _sampled(world, policy)
     low = float(log_p.min())
     place = ((log_p - low) / _BIN).astype(np.int64)
-    levels = low + _BIN * (np.arange(place.max() + 1) + 0.5)
+    levels = np.bincount(place, log_p) / np.maximum(np.bincount(place), 1)  # the mean of each bin
     relevances = [  # of what is shown, in each bin, by ε1
         part * np.bincount(place, weights * expit(logits + world.noise * node), len(levels))
         for node, part in zip(_NODES, _SHARES, strict=True)
