@@ -90,9 +90,9 @@ def acl(
         if not alone:
             f_optimizer.step(f_loss)
         with precision(config):
-            with torch.no_grad():  # the updated candidate
-                f_losses = delta(y, candidate(*query))
-            worst, weights = weighted_loss(f_losses, link, g, y_link, groups, learn_link=False)
+            with torch.no_grad():
+                updated = delta(y, candidate(*query))  # by the candidate after its step
+            worst, weights = weighted_loss(updated, link, g, y_link, groups, learn_link=False)
             held = regularizer(batch, g_all, link)
             objective = worst - config.alpha * held
         g_optimizer.step(config.alpha * held if alone else -objective)
