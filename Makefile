@@ -11,7 +11,7 @@ demo: $(VENV)/.ready
 	$(BIN)/counterplay demo --out demo
 
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest --quiet --numprocesses auto
+	$(BIN)/python -m pytest --quiet --numprocesses auto --dist worksteal
 
 check: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -183,13 +183,10 @@ def _misread(path: Path, content: bytes, data: Path) -> str | None:
 
     if ".parquet" in path.suffixes:
         return None  # its bytes are what they are: only a crash would be a fault
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        return f"accepted what is not UTF-8: {error}"
     if path.suffix == ".gz":
-        with contextlib.suppress(OSError, EOFError, UnicodeDecodeError):
-            text = gzip.decompress(path.read_bytes()).decode("utf-8-sig")
+        with contextlib.suppress(OSError, EOFError):
+            content = gzip.decompress(path.read_bytes())
+    text = content.decode("utf-8-sig", "surrogateescape")  # what is no text may be in no id
     log = cp.load_split(data).interactions
     frame = log.to_frame()
     found = Counter(
@@ -212,6 +209,7 @@ def _distance(one: Counter[Any], other: Counter[Any]) -> int:
 
 def _text_pairs(text: str, path: Path) -> list[Counter[tuple[str, str]]]:
     """Return the pairs as quotes are understood, and as if they were plain signs."""
+    text = text.lstrip("\r\n")
     header = text.split("\n", 1)[0]
     signs = ["\t"] if ".tsv" in path.suffixes else sorted(",;\t|", key=header.count)[-1:]
     found = []

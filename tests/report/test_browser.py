@@ -56,7 +56,8 @@ class Opened:
 def browser() -> Iterator[Browser]:
     driver = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with driver.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        quiet = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=quiet)
         yield browser
         browser.close()
 
