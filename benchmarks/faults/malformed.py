@@ -209,7 +209,7 @@ def _distance(one: Counter[Any], other: Counter[Any]) -> int:
 
 def _text_pairs(text: str, path: Path) -> list[Counter[tuple[str, str]]]:
     """Return the pairs as quotes are understood, and as if they were plain signs."""
-    text = text.lstrip("\r\n")
+    text = text.lstrip("\r\n").replace("\r\n", "\n").replace("\r", "\v")  # no line ends alone
     header = text.split("\n", 1)[0]
     signs = ["\t"] if ".tsv" in path.suffixes else sorted(",;\t|", key=header.count)[-1:]
     found = []

@@ -278,7 +278,7 @@ def test_cold_rows_are_noted_with_their_counts() -> None:
     log = cp.read({"user": [1, 1, 2, 2, 3], "item": [1, 2, 1, 2, 9], "time": [1, 2, 3, 4, 5]})
     split = cp.Split(log, np.array([0, 0, 1, 2, 2], dtype=np.int8), "any")
     of_users, of_items = cold_notes(split)
-    assert "1 of 1 validation rows (100%), 2 of 2 test rows (100%)" in of_users
-    assert "1 of 2 test rows (50%)" in of_items
+    assert "1 of 1 validation rows (100.0%), 2 of 2 test rows (100.0%)" in of_users
+    assert "1 of 2 test rows (50.0%)" in of_items
     assert "validation" not in of_items
     assert cold_notes(cp.Split(log, np.zeros(5, dtype=np.int8), "none held out")) == []

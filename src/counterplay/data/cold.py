@@ -13,7 +13,7 @@ def cold_notes(split: Split) -> list[str]:
     counts, notes = split.counts, []
     found = {
         role: ", ".join(
-            f"{cold[role]:,} of {counts[name]:,} {name} rows ({cold[role] / counts[name]:.0%})"
+            f"{cold[role]:,} of {counts[name]:,} {name} rows ({cold[role] / counts[name]:.1%})"
             for name, cold in split.cold_counts.items()
             if cold[role]
         )
@@ -22,7 +22,7 @@ def cold_notes(split: Split) -> list[str]:
     if found["user"]:
         notes.append(
             f"users without a training row have {found['user']}: models rank for them by "
-            "popularity, and evaluation tells these rows apart; another split has fewer"
+            "popularity, and evaluation shows these rows apart; split in another way for fewer"
         )
     if found["item"]:
         notes.append(
