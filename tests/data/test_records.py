@@ -237,3 +237,12 @@ def test_whole_lines_within_a_long_quoted_field_are_no_records(tmp_path: Path) -
         with patch("counterplay.data.records._BLOCK", block):
             found = count_records(path, ",")
         assert (found.n_rows, found.quoted, found.steps) == (2, True, ())
+
+
+def test_a_return_ends_a_quoted_field_only_before_a_line_end(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_bytes(b'user,item,name\r\n1,2,"lamp, green"\r\n3,4,radio\r\n')
+    assert count_records(path, ",").n_rows == 2
+    path.write_bytes(b'user,item,name\r\n1,2,"lamp, green"\r \n3,4,radio\r\n')
+    with pytest.raises(cp.DataError, match="must enclose whole fields"):
+        count_records(path, ",")

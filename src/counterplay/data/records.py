@@ -228,7 +228,8 @@ class _Tally:
         beside = np.where(rank % 2 == 0, quotes - 1, quotes + 1)
         sign = np.where(beside < 0, _LINE_END, signs[beside])
         good = (sign == self.separator) | (sign == _LINE_END) | (sign == _QUOTE)
-        good |= (sign == _RETURN) & (rank % 2 == 1)
+        after = signs[np.minimum(quotes + 2, len(signs) - 1)]
+        good |= (sign == _RETURN) & (after == _LINE_END) & (rank % 2 == 1)
         return np.asarray(~good)
 
     def _see_records(
