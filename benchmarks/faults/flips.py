@@ -15,11 +15,11 @@ _SETTINGS = ["--epochs", "3", "--seed", "3", "--dim", "4"]
 _BROKEN_OFF = 1  # the epoch after which a training is broken off, for its checkpoint
 # Where files are, which of them, and the command that reads all of those.
 READ_BY = {
-    "data": ("*", ["evaluate", "run", "--data", "data"]),
-    "run": ("*", ["evaluate", "run", "--data", "data"]),
-    "broken-off": ("**/*", ["train", "data", "--out", "broken-off", "--resume", *_SETTINGS]),
-    "study": ("**/*.json", ["report", "study", "--out", "page.html"]),
-    "world": ("*", ["check-world", "world"]),
+    "data": (["*"], ["evaluate", "run", "--data", "data"]),
+    "run": (["*"], ["evaluate", "run", "--data", "data"]),
+    "broken-off": (["**/*"], ["train", "data", "--out", "broken-off", "--resume", *_SETTINGS]),
+    "study": (["*.json", "runs/*/run.json"], ["report", "study", "--out", "page.html"]),
+    "world": (["*"], ["check-world", "world"]),
 }
 
 
@@ -53,9 +53,12 @@ class Flips:
         shutil.rmtree(here, ignore_errors=True)
         shutil.copytree(folder / "given", here)
         what = list(READ_BY)[number % len(READ_BY)]
-        pattern, words = READ_BY[what]
+        patterns, words = READ_BY[what]
         files = sorted(
-            each for each in (here / what).glob(pattern) if each.is_file() and each.stat().st_size
+            each
+            for pattern in patterns
+            for each in (here / what).glob(pattern)
+            if each.is_file() and each.stat().st_size
         )
         path = files[int(rng.integers(len(files)))]
         content = bytearray(path.read_bytes())
