@@ -49,7 +49,7 @@ def scikit_learn_scores(train: csr_matrix) -> NDArray[np.float32]:
 def main() -> None:
     """Fit both, hand their scores over, and print what counterplay makes of them."""
     warnings.simplefilter("ignore")  # implicit's about threads
-    quick = cp.Evaluation.model_validate({"k": [10], "opponent": {"epochs": 10}})  # shows how
+    quick = cp.Evaluation.model_validate({"k": [10], "opponent": {"epochs": 5}})  # shows how
     split = make_split()
     log = split.train
     clicks = np.ones(len(log), dtype=np.float32), (log.user, log.item)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -19,6 +22,14 @@ class Outcome:
 
 
 Run = Callable[..., Outcome]
+
+
+def wait_for(process: subprocess.Popen[Any], happened: Callable[[], bool]) -> None:
+    """Wait until something has happened, or the process has ended, and leave it the processor."""
+    while not happened():
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.01)
+            return
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 import counterplay as cp
 
-from .conftest import Run
+from .conftest import Run, wait_for
 
 FAST = (
     "--epochs",
@@ -108,8 +108,7 @@ def test_killed_and_resumed_it_ends_in_the_same_bytes(
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
     checkpoint = tmp_path / "broken" / "checkpoint"
-    while process.poll() is None and not (checkpoint.exists() and any(checkpoint.iterdir())):
-        pass
+    wait_for(process, lambda: checkpoint.exists() and any(checkpoint.iterdir()))
     process.send_signal(how)
     said = process.communicate()[1]
     assert process.returncode != 0, "it ended before it was killed"

@@ -17,7 +17,7 @@ from counterplay.cli import console
 from counterplay.data.files import read_json
 from counterplay.experiments import tuning
 
-from .conftest import Run
+from .conftest import Run, wait_for
 
 FAST = (
     "--methods",
@@ -160,8 +160,7 @@ def test_killed_and_started_again_it_ends_in_the_same_bytes(
         stdout=subprocess.DEVNULL,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
-    while process.poll() is None and not (tmp_path / "broken" / "best-acl").exists():
-        pass
+    wait_for(process, (tmp_path / "broken" / "best-acl").exists)
     process.send_signal(signal.SIGKILL)
     assert process.wait() != 0, "it ended before it was killed"
     assert not (tmp_path / "broken" / "tuning.json").exists()
