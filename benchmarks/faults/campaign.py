@@ -66,6 +66,7 @@ def started(work: Callable[..., None], *arguments: object, log: Path) -> Any:
     """Start work in a process of its own that has the libraries loaded; its words go to a file."""
     os.environ["OMP_NUM_THREADS"] = "1"
     CONTEXT.set_forkserver_preload(_PRELOADED)
+    log.write_bytes(b"")
     process = CONTEXT.Process(target=_within, args=(work, arguments, log))
     process.start()
     return process
@@ -73,7 +74,7 @@ def started(work: Callable[..., None], *arguments: object, log: Path) -> Any:
 
 def command(*words: str) -> None:
     """Be the command line."""
-    from counterplay.cli.main import main
+    from counterplay.cli import main
 
     sys.argv = ["counterplay", *words]
     main()

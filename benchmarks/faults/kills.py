@@ -65,7 +65,8 @@ class Kills:
         process.join(120)
         first = log.read_text(errors="replace")
         fault = said_wrongly(first)
-        if not fault and sign in EXITS and process.exitcode not in (0, EXITS[sign]):
+        early = process.exitcode == -sign and not first  # it had not begun to listen to signals
+        if not fault and sign in EXITS and process.exitcode not in (0, EXITS[sign]) and not early:
             fault = f"exit code {process.exitcode} after {sign.name}: {first.strip()[-200:]}"
         if name == "overwrite" and not fault:  # at every moment there is a whole dataset
             fault = _loads(folder / "out" / "result", folder)

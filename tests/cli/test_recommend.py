@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -164,3 +165,19 @@ def test_a_full_disk_is_one_sentence(
     assert outcome.code == 2
     assert "the disk must have room for what is written; found no space left at" in outcome.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_lists_do_not_replace_the_log(tmp_path: Path, run: Run) -> None:
+    log = tmp_path / "log.parquet"
+    users, items = np.divmod(np.arange(60), 6)
+    pl.DataFrame({"user": users, "item": (users + 2 * items) % 20, "time": items}).write_parquet(
+        log
+    )
+    before = log.read_bytes()
+    assert run("prepare", log, "--out", tmp_path / "data").code == 0
+    options = ("--method", "erm", "--epochs", 1, "--set", "validation.k=3")
+    assert run("train", tmp_path / "data", "--out", tmp_path / "run", *options).code == 0
+    outcome = run("recommend", tmp_path / "run", "--out", log)
+    assert outcome.code == 2
+    assert "must not replace what it is made of" in outcome.err
+    assert log.read_bytes() == before

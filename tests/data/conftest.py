@@ -9,12 +9,12 @@ import pytest
 from hypothesis import strategies as st
 
 import counterplay as cp
-from counterplay.data.identifiers import MISSING
+from counterplay.data.identifiers import stands_for_none
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
 _SIGNS = st.characters(codec="utf-8", exclude_categories=["Cs", "Cc", "Zl", "Zp"])
 TEXTS = st.text(_SIGNS, min_size=1, max_size=12).filter(
-    lambda text: text.strip() and text.strip() not in MISSING
+    lambda text: text.strip() and not stands_for_none(pl.Series([text.strip()])).item()
 )
 
 

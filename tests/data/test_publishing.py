@@ -16,6 +16,7 @@ from counterplay.data.locks import locked
 from counterplay.data.publishing import (
     Replaceable,
     check_free,
+    check_output,
     new_directory,
     new_file,
     working_directory,
@@ -413,3 +414,14 @@ def test_a_refusal_sweeps_what_was_left_after_publishing(tmp_path: Path) -> None
         with pytest.raises(ConfigError, match="found something at"):
             check_free(target)
         assert names(tmp_path) == [".target.lock", "target"]  # somebody is at work
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes with a name")
+def test_what_is_no_file_is_never_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    for refused in (lambda: check_output(pipe), lambda: new_file(pipe).__enter__()):
+        with pytest.raises(ConfigError, match="must be a file, or nothing yet"):
+            refused()
+    assert pipe.is_fifo()
+    assert names(tmp_path) == ["pipe.json"]

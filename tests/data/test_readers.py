@@ -98,16 +98,24 @@ def test_leading_zeros_that_make_a_column_text_are_told(tmp_path: Path) -> None:
     log = read_csv(tmp_path / "a.csv", "user,item", "5,07", "05,08", "6,09", "007,07")
     assert log.users.ids.to_list() == ["007", "05", "5", "6"]
     assert [str(step) for step in log.steps if step.kind == "zeros"] == [
-        "zeros: 2 of 4 ids in column 'user' have leading zeros or a sign, the first is '007', so "
-        "all of them stay text; 2 are the same number as another, such as '05' and '5'",
-        "zeros: 3 of 3 ids in column 'item' have leading zeros or a sign, the first is '07', so "
-        "all of them stay text",
+        "zeros: 2 of 4 ids in column 'user' have leading zeros, a sign or a point, the first "
+        "is '007', so all stay text; 2 are the same number as another, such as '05' and '5'",
+        "zeros: 3 of 3 ids in column 'item' have leading zeros, a sign or a point, the first "
+        "is '07', so all stay text",
+    ]
+    points = read_csv(tmp_path / "c.csv", "user,item", "1,2", "5.0,4", "5,3")
+    assert [str(step) for step in points.steps] == [
+        "zeros: 1 of 3 ids in column 'user' have leading zeros, a sign or a point, the first "
+        "is '5.0', so all stay text; 2 are the same number as another, such as '5' and '5.0'"
     ]
     plain = read_csv(tmp_path / "b.csv", "user,item", "a,1", "05,0", "6,-3")
     assert plain.steps == ()  # text anyway, and integers
 
 
-@pytest.mark.parametrize("word", ["nan", "NaN", "NULL", "null", "None", "N/A", "NA", " NULL "])
+@pytest.mark.parametrize(
+    "word",
+    ["nan", "NaN", "NULL", "none", "None", "N/A", "NA", " NULL ", r"\N", "(null)", "undefined"],
+)
 def test_words_for_missing_ids_are_refused(word: str, tmp_path: Path) -> None:
     expected = "found 2 of 4 rows where column 'user' breaks that, the first at row 2 with"
     with pytest.raises(cp.DataError, match=expected) as caught:
@@ -135,7 +143,8 @@ def test_a_number_that_is_none_is_a_missing_id() -> None:
 @pytest.mark.parametrize(
     ("bad", "expected"),
     [
-        ("a\nb", r"ids must not hold line breaks; .* row 2 with 'a\\nb'"),
+        ("a\nb", r"ids must not hold line breaks or null .* row 2 with 'a\\nb'"),
+        ("a\0b", r"ids must not hold line breaks or null .* row 2 with 'a\\x00b'"),
         ("a\rb", "ids must not hold line breaks"),
         ("a\u2028b", "ids must not hold line breaks"),
         ("x" * 1025, r"at most 1,024 bytes long; .* row 2 with 'x{60}…'"),

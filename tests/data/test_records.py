@@ -246,3 +246,13 @@ def test_a_return_ends_a_quoted_field_only_before_a_line_end(tmp_path: Path) -> 
     path.write_bytes(b'user,item,name\r\n1,2,"lamp, green"\r \n3,4,radio\r\n')
     with pytest.raises(cp.DataError, match="must enclose whole fields"):
         count_records(path, ",")
+
+
+@pytest.mark.parametrize("again", ['"user","item"', "User,Item", "user, item", "\ufeffuser,item"])
+def test_a_header_that_is_repeated_in_another_way_is_left_out(again: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(f"user,item\n1,2\n{again}\n3,4\n", encoding="utf-8")
+    log = cp.read(path)
+    assert (log.users.ids.to_list(), len(log)) == ([1, 3], 2)
+    assert [step.kind for step in log.steps] == ["headers"]
+    assert "left out 1 lines that repeat the header, the first at line 3" in str(log.steps[0])

@@ -86,7 +86,8 @@ def test_users_who_are_not_asked_for_may_be_scored_or_not() -> None:
     """Users 98 and 99 are none of the dataset, item by item the same; user 20 has no scores."""
     strangers = pl.DataFrame({"user": [98, 99], "item": [7, 7], "score": [1.0, 2.0]})
     frame = pl.concat([strangers, pl.DataFrame(SCORES).filter(pl.col("user") != 20)])
-    found = matrix(read_scores(frame, NUMBERS, np.array([0, 2, 2])))
+    with pytest.warns(cp.CounterplayWarning, match="left out 2 of 5 scores in the frame: .* is 98"):
+        found = matrix(read_scores(frame, NUMBERS, np.array([0, 2, 2])))
     assert found == [EXPECTED[0], [None] * 3, EXPECTED[2]]
 
 
@@ -105,8 +106,13 @@ NAN = float("nan")
         (changed(user=[1, 2, 3, 30]), "none for 2 of 3 users with test rows; score them too"),
         (changed().clear(), "none for 3 of 3 users with test rows; score them too"),
         (changed(item=[8, 70, 7, -1]), "2 of 4 rows with an item that the dataset does not know"),
-        (changed(item=["8", "tea", "7", ""]), "2 of 4 rows with an item that the dataset does not"),
-        (changed(item=[8, 9, None, 7]), "1 of 4 rows with an item that the dataset does not know"),
+        (
+            changed(item=["8", "tea", "7", "x"]),
+            "2 of 4 rows with an item that the dataset does not",
+        ),
+        (changed(item=["8", "none", "7", ""]), "2 of 4 rows with no id in column 'item'"),
+        (changed(user=["30", "NULL", "20", "10"]), "1 of 4 rows with no id in column 'user'"),
+        (changed(item=[8, 9, None, 7]), "1 of 4 rows with no id in column 'item'"),
         (
             changed(score=[0, NAN, 1, NAN]),
             "2 of 4 rows with no finite number as their score; leave them",
@@ -191,3 +197,17 @@ def test_a_fraction_is_no_id() -> None:
 def test_columns_of_lists_are_refused_in_one_sentence(column: str) -> None:
     with pytest.raises(cp.DataError, match="found"):
         read_scores(changed(**{column: [[1.0]] * 4}), NUMBERS, ALL)
+
+
+def test_what_a_file_needed_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "scores.csv"
+    rows = ["user,item,score", " 30,8,0.5", "10,9 ,-1", "20,7,2", "user,item,score", "10,7,0.001"]
+    path.write_text("\n".join(rows) + "\n")
+    with pytest.warns(cp.CounterplayWarning) as caught:
+        assert matrix(read_scores(path, NUMBERS, ALL)) == EXPECTED
+    said = sorted(str(each.message) for each in caught)
+    assert "left out 1 lines that repeat the header" in said[0]
+    assert [each.partition("': ")[2] for each in said[1:]] == [
+        "took off the blanks around 1 ids of 'item'",
+        "took off the blanks around 1 ids of 'user'",
+    ]

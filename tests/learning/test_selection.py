@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 import counterplay as cp
-from counterplay.learning.config import Game, Weighted
+from counterplay.learning.config import Game, Training, Weighted
+from counterplay.learning.erm import erm
+from counterplay.learning.game import acl
 
 from .conftest import Checkerboard
 
@@ -52,3 +54,24 @@ def test_an_exposure_model_is_not_judged_by_ratings(ratings: cp.Interactions) ->
     clicks = replace(ratings, rating=None)
     fit = cp.acl(candidate, exposure, clicks, Game(epochs=1), validate=validate)
     assert fit.epochs[-1].exposure_validation == 0.0
+
+
+def test_of_equal_values_the_first_epoch_is_kept() -> None:
+    log = cp.read({"user": [0, 0, 1, 1], "item": [0, 1, 1, 2]})
+    values = iter([0.5, 0.7, 0.7, 0.6])
+    found = erm(
+        cp.build("gmf", log, dim=2), log, Training(epochs=4), validate=lambda _: next(values)
+    )
+    assert found.best_epoch == 1
+
+
+@pytest.mark.filterwarnings("ignore:the opponent has no effect")
+def test_epochs_of_the_opponent_alone_do_not_count_as_standing_still() -> None:
+    """With rates next to 0 the objective never moves: ten epochs after the warm-up it stops."""
+    log = cp.read({"user": [0, 0, 1, 1], "item": [0, 1, 1, 2]})
+    players = [cp.build("gmf", log, dim=2) for _ in range(2)]
+    config = Game(
+        epochs=30, warmup=5, rate=1e-12, exposure_rate=1e-12, stop_by="objective", n_negatives=0
+    )
+    found = acl(players[0], players[1], log, config)
+    assert (len(found.epochs), found.stopped) == (15, "the objective stood still")

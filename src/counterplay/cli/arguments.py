@@ -49,10 +49,18 @@ def spread(arguments: list[str]) -> list[str]:
     return read
 
 
-def check_out(out: Path | None, *inputs: Path | None) -> None:
-    """Refuse a place that cannot be written, or that is read, before any work is done."""
+def check_out(out: Path | None, *inputs: Path | None, ending: str = "") -> None:
+    """Refuse a place that cannot be written, or that is read, before any work is done.
+
+    With an `ending`, a file that is there already is replaced only if its name ends so.
+    """
     if out is None:
         return
+    if ending and out.is_file() and out.suffix.lower() != ending:
+        raise ConfigError(
+            f"--out must not replace a file of another kind; found '{out}' there already; let the "
+            f"name end in {ending}, or remove it"
+        )
     folder = out.parent
     if out.is_dir() or not out.name or not folder.is_dir() or not os.access(folder, os.W_OK):
         raise ConfigError(

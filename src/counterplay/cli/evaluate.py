@@ -71,7 +71,7 @@ def evaluate(
     """
     from counterplay.experiments.evaluation import evaluate_run, evaluate_scores
 
-    check_out(out, scores)
+    check_out(out, scores, ending=".json")
     settings = _settings(protocol, k, estimator, gamma, part, seed, assignments)
     if (run is None) == (scores is None):
         raise ConfigError(
@@ -117,7 +117,7 @@ def compare(
     """
     from counterplay.experiments.evaluation import compare_runs
 
-    check_out(out, *(scores or ()))
+    check_out(out, *(scores or ()), ending=".json")
     settings = _settings(protocol, k, estimator, gamma, part, seed, assignments)
     if "estimators" not in settings.model_fields_set:
         shared = ("standard", "popularity", "robust-shared")

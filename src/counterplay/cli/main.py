@@ -35,7 +35,7 @@ NAME = "counterplay"
 DEBUG = "COUNTERPLAY_DEBUG"
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 _FULL = re.compile(r"no space left on device|os error 28|quota exceeded|disk is full", re.I)
-_LOCKED = re.compile(r"permission denied|os error 13|read-only file system|os error 30", re.I)
+_REFUSED = re.compile(r"permission denied|read-only file system|\bos error \d+", re.I)
 
 COMMANDS: dict[str, list[Callable[..., None]]] = {  # panels of the help, in the order of use
     "From a log to a decision": [run, report, demo],
@@ -147,7 +147,7 @@ def _refusal(error: Exception) -> str | None:
             f"the disk must have room for what is written; found no space left{where}; free some, "
             "and give the same command again"
         )
-    if isinstance(error, OSError) or _LOCKED.search(said):
+    if isinstance(error, OSError) or _REFUSED.search(said):
         reason = (isinstance(error, OSError) and error.strerror) or said
         return (
             f"files must be readable and writable; found {reason}{where}; check the path, its "

@@ -31,7 +31,7 @@ def report(
     """
     from counterplay.report.page import write_report
 
-    check_out(out, evaluation)
+    check_out(out, evaluation, ending=".html")
     record = _study(paths, evaluation) or _runs(paths, evaluation)
     write_report(record, out)
     if as_json:

@@ -162,7 +162,7 @@ def online(
     from counterplay.experiments.worlds import online_runs
     from counterplay.simulation.online import OnlineTest
 
-    check_out(out, config)
+    check_out(out, config, ending=".json")
     options: dict[str, Any] = {
         "n_days": days,
         "k": k or None,

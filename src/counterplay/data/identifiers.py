@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from counterplay.data.findings import Findings
 
 LONGEST = 1024  # bytes of an id
-_NOT_AVAILABLE = ("nan", "NaN", "NAN", "NaT", "NA", "<NA>", "N/A", "n/a", "#N/A")
-MISSING = (*_NOT_AVAILABLE, "null", "NULL", "Null", "None")
-_LINE_BREAK = r"[\n\r\x0b\x0c\x{85}\x{2028}\x{2029}]"
+_MISSING = (
+    *("nan", "nat", "na", "<na>", "n/a", "#n/a", "null", "(null)", "none", "nil", "undefined"),
+    "\\n",  # what MySQL writes, in lower case
+)
+_LINE_BREAK = r"[\x00\n\r\x0b\x0c\x{85}\x{2028}\x{2029}]"
 _ABSENT, _REMOVE = "every row must have an id", "remove those rows or fill the ids in"
 
 
@@ -106,10 +108,10 @@ class IdColumn:
             (
                 f"{_ABSENT}, and no word for a missing one such as 'nan', 'NULL' or 'None'",
                 f"{_REMOVE}; an id that is really written so needs another name, such as 'id-None'",
-                bare.is_in(list(MISSING)),
+                stands_for_none(bare),
             ),
             (
-                "ids must not hold line breaks",
+                "ids must not hold line breaks or null characters",
                 "check the quotes of the table, or name another column",
                 texts.ids.str.contains(_LINE_BREAK),
             ),
@@ -144,15 +146,15 @@ class IdColumn:
 
     def _note_zeros(self, ids: pl.Series, odd: pl.Series) -> None:
         """Say that leading zeros alone keep a column of integers as text."""
-        if not ids.filter(odd).str.contains(r"^(\+\d|[+-]?0)\d*$").all():
+        if not ids.filter(odd).str.contains(r"^((\+\d|[+-]?0)\d*|[+-]?\d+\.0*)$").all():
             return
         ids = ids.unique().sort()
         odd = integers_of(ids).is_null()
-        values = ids.cast(pl.Int64, strict=False)
+        values = ids.str.replace(r"\.0*$", "").cast(pl.Int64, strict=False)
         twins = ids.filter(values.is_duplicated() & values.is_not_null())
         text = (
-            f"{int(odd.sum()):,} of {len(ids):,} ids in column '{self.name}' have leading zeros "
-            f"or a sign, the first is {shortened(ids.filter(odd)[0])}, so all of them stay text"
+            f"{int(odd.sum()):,} of {len(ids):,} ids in column '{self.name}' have leading zeros, "
+            f"a sign or a point, the first is {shortened(ids.filter(odd)[0])}, so all stay text"
         )
         if len(twins):
             pair = ids.filter(values == int(twins[0]))
@@ -164,6 +166,11 @@ class IdColumn:
 
     def _note(self, kind: str, text: str, count: int) -> None:
         self.steps.append(Step(kind, text, {"ids": count}))
+
+
+def stands_for_none(ids: pl.Series) -> pl.Series:
+    """Tell which texts are words for a missing id, in any case."""
+    return ids.str.to_lowercase().is_in(list(_MISSING))
 
 
 def _narrow(values: NDArray[np.int64]) -> NDArray[Any]:

@@ -87,6 +87,8 @@ def new_directory(
 def new_file(target: Path) -> Iterator[Path]:
     """Give a temporary file next to `target` that becomes `target` when all went well."""
     target = target.resolve()
+    if target.exists():
+        check_output(target, parts=False)
     with locked(target):
         _recover(target)
         path = _beside(target)
@@ -126,16 +128,31 @@ def working_directory(target: Path) -> Iterator[Path]:
                     target.rmdir()
 
 
-def check_output(path: Path, *inputs: Path | None) -> None:
-    """Refuse to write a file over what the work reads, or over a part of one of our folders."""
+def check_output(path: Path, *inputs: Path | None, parts: bool = True) -> None:
+    """Refuse to write over what is no file, over what the work reads, or over a part of ours.
+
+    Args:
+        path: What is to be written.
+        inputs: What is read for it.
+        parts: Whether parts of datasets, runs, studies, worlds and exports are refused.
+    """
     path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise ConfigError(
+            f"the output must be a file, or nothing yet; found something else at '{path}'; name "
+            "another place"
+        )
     for given in inputs:
         if given is not None and path.exists() and given.exists() and path.samefile(given):
             raise ConfigError(
                 f"the output must not replace what it is made of; found '{path}' to be both; name "
                 "another place"
             )
-    own = path.name in _PARTS and any((path.parent / name).exists() for name in _DESCRIPTIONS)
+    own = (
+        parts
+        and path.name in _PARTS
+        and any((path.parent / name).exists() for name in _DESCRIPTIONS)
+    )
     if own:
         raise ConfigError(
             "the output must not replace a part of a dataset, run, study, world or export; found "

@@ -170,12 +170,14 @@ class _Tally:
     is_open: bool = False  # a quoted field goes on beyond the block
     n_before: int = 0  # separators of a record that goes on
     _others: bytes = b""
+    _name: bytes = b""
     _pattern: bytes = b""
 
     def __post_init__(self) -> None:
         marks = bytes([self.separator, _LINE_END, *([_QUOTE] if self.quotes else [])])
         self._others = bytes(sign for sign in range(256) if sign not in marks)
         self._pattern = bytes([self.separator]) * (self.n_fields - 1) + b"\n"
+        self._name = max(self._names(self.header), key=len)  # the rarest, one may hope
 
     def add(self, block: bytes) -> None:
         """Take the next block of whole lines."""
@@ -186,11 +188,16 @@ class _Tally:
             n_lines = self._look_at(block)
         else:
             self.n_records += n_lines
-        if self.header and self.header in block:
-            same = [line.rstrip(b"\r") == self.header for line in block.split(b"\n")]
+        if self.header and self._name in block.lower():
+            same = [self._names(line) == self._names(self.header) for line in block.split(b"\n")]
             same[0] &= self.n_lines > 0  # the header itself
             self.headers.see(np.flatnonzero(same), self.n_lines + 1, block)
         self.n_lines += n_lines
+
+    def _names(self, line: bytes) -> list[bytes]:
+        """Return the fields of a header whatever their quotes, blanks and case."""
+        signs = b' \t\r"' + BYTE_ORDER_MARK
+        return [name.strip(signs).lower() for name in line.split(bytes([self.separator]))]
 
     def _look_at(self, block: bytes) -> int:
         """Read a block in both ways; return the number of its lines."""

@@ -142,9 +142,20 @@ def _repaired(frame: pl.LazyFrame, records: Records) -> pl.LazyFrame:
         )
         names = bare.to_list()
     if records.n_headers:
-        same = pl.all_horizontal(pl.col(name).fill_null("") == name for name in names)
+        same = pl.all_horizontal(_name(pl.col(name)).fill_null("") == _bare(name) for name in names)
         frame = frame.filter(~same)
     return frame
+
+
+_AROUND = ' \t\r"\ufeff'  # what names may have around them, as `records` counts them
+
+
+def _bare(name: str) -> str:
+    return name.strip(_AROUND).lower()
+
+
+def _name(text: pl.Expr) -> pl.Expr:
+    return text.str.strip_chars(_AROUND).str.to_lowercase()
 
 
 def _unquoted(text: pl.Expr) -> pl.Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,9 @@ import numpy as np
 import polars as pl
 
 from counterplay.data.formats import format_of, readable
+from counterplay.data.identifiers import stands_for_none
 from counterplay.data.scans import scan
-from counterplay.errors import DataError
+from counterplay.errors import CounterplayWarning, DataError
 from counterplay.evaluation.scoring import TableScores
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ def read_scores(
         users: The users who are to be ranked for; every one of them must have scores.
     """
     frame = table if isinstance(table, pl.DataFrame) else _read(Path(table))
+    name = "the frame" if isinstance(table, pl.DataFrame) else f"'{table}'"
     _must(
         all(name in frame.columns for name in COLUMNS),
         f"columns {', '.join(frame.columns)}",
@@ -63,13 +66,32 @@ def read_scores(
         f"none for {len(absent):,} of {len(np.unique(users)):,} users with test rows",
         "score them too, or leave their rows out of the dataset",
     )
+    if not known.all():
+        first = frame["user"][int(np.flatnonzero(~known)[0])]
+        _warn(
+            f"left out {int((~known).sum()):,} of {len(known):,} scores in {name}: their users are "
+            f"not in the dataset, the first is {first!r}"
+        )
     return TableScores(user, item, score, log.n_items)
 
 
 def _read(path: Path) -> pl.DataFrame:
+    """Read a file, and say what had to be repaired; blanks around ids of CSV and TSV are none."""
     kind = format_of(path)
     with readable(path, kind):
-        return scan(path, kind).collect()
+        found = scan(path, kind)
+        frame = found.collect()
+    for step in found.steps:
+        _warn(f"scores in '{path}': {step}")
+    if kind not in ("csv", "tsv"):
+        return frame
+    for name in {"user", "item"} & set(frame.columns):
+        bare = frame[name].str.strip_chars()
+        n_padded = int((bare != frame[name]).sum())
+        if n_padded:
+            _warn(f"scores in '{path}': took off the blanks around {n_padded:,} ids of '{name}'")
+            frame = frame.with_columns(bare)
+    return frame
 
 
 def _ids(column: pl.Series, vocabulary: Vocabulary) -> pl.Series:
@@ -81,12 +103,22 @@ def _ids(column: pl.Series, vocabulary: Vocabulary) -> pl.Series:
     )
     if vocabulary.is_text or isinstance(column.dtype, pl.Categorical | pl.Enum):
         column = column.cast(pl.String)
+    missing = column.is_null()
+    if column.dtype == pl.String:
+        missing |= (column == "").fill_null(value=False) | stands_for_none(column).fill_null(
+            value=False
+        )
+    _none(missing.to_numpy(), f"no id in column '{column.name}'", "leave them out, or name them")
     if vocabulary.is_text:
         return column
     whole = column.cast(pl.Int64, strict=False)  # what is no number is unknown
     if column.dtype.is_float():
         return pl.select(pl.when(whole.cast(column.dtype) == column).then(whole)).to_series()
     return whole
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, CounterplayWarning, stacklevel=4)
 
 
 def _none(bad: NDArray[np.bool_], what: str, what_next: str) -> None:

@@ -109,6 +109,7 @@ def recommend_run(
     check_output(path, None if users is None else Path(users))
     trained = load_trained(run, data)
     log = trained.log
+    check_output(path, Path(log.source))
     chosen = np.arange(log.n_users) if users is None else read_users(users, log.users)
     hidden = log.take(np.empty(0, dtype=np.int64)) if include_seen else log
     write_top_k(path, trained.scores, chosen, hidden, min(k, log.n_items), progress=progress)
