@@ -50,6 +50,7 @@ OLDER = (
     "recipes",
     "curves",
     "headroom",
+    "demo",
     "estimators",
 )
 
