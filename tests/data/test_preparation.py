@@ -159,7 +159,7 @@ def test_a_frame_is_prepared_as_its_file_is(log_file: Path) -> None:
 def test_rows_of_users_without_training_rows_are_noted() -> None:
     frame = {"user": [1, 1, 1, 1, 1, 2, 2, 3, 3, 4], "item": [*range(5), 0, 1, 2, 3, 4]}
     plan = Preparation(split="time", validation=0.2, test=0.3)
-    with pytest.warns(cp.CounterplayWarning, match="3 of 3 test rows \\(100%\\)"):
+    with pytest.warns(cp.CounterplayWarning, match="3 of 3 test rows \\(100.0%\\)"):
         made = prepare(frame | {"time": [*range(10)]}, plan)
     assert isinstance(made, cp.Split)
     assert made.cold_counts["test"] == {"user": 3, "item": 0}

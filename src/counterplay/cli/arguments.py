@@ -56,11 +56,6 @@ def check_out(out: Path | None, *inputs: Path | None, ending: str = "") -> None:
     """
     if out is None:
         return
-    if ending and out.is_file() and out.suffix.lower() != ending:
-        raise ConfigError(
-            f"--out must not replace a file of another kind; found '{out}' there already; let the "
-            f"name end in {ending}, or remove it"
-        )
     folder = out.parent
     if out.is_dir() or not out.name or not folder.is_dir() or not os.access(folder, os.W_OK):
         raise ConfigError(
@@ -70,6 +65,11 @@ def check_out(out: Path | None, *inputs: Path | None, ending: str = "") -> None:
     from counterplay.data.publishing import check_output
 
     check_output(out, *inputs)
+    if ending and out.is_file() and out.suffix.lower() != ending:
+        raise ConfigError(
+            f"--out must not replace a file of another kind; found '{out}' there already; let the "
+            f"name end in {ending}, or remove it"
+        )
 
 
 def by_stem(files: Sequence[Path]) -> dict[str, Path]:

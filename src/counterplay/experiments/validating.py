@@ -50,20 +50,10 @@ class Judge:
         logged = self.targets.propensity if train.is_explicit else None
         self.estimator = "standard" if logged is None else "logged"
         self._weights = np.ones(len(self.targets)) if logged is None else weights_of(logged)
-        self._refuse_certain_hits()
         self._candidates: NDArray[np.int32] | None = None
         if settings.protocol == "sampled" and not train.is_explicit:
             rng = streams.numpy("validation")
             self._candidates = sampled_candidates(train, self.targets, settings.n_negatives, rng)
-
-    def _refuse_certain_hits(self) -> None:
-        """Refuse a cutoff that no row can miss, because its user has not so many unseen items."""
-        if self.train.is_explicit or self.settings.protocol == "sampled":
-            return
-        pairs, n_items = self.train.distinct_pairs, self.train.n_items
-        n_seen = np.bincount(pairs // n_items, minlength=self.train.n_users)[self.targets.user]
-        among = n_items - n_seen + np.isin(self.targets.pair, pairs)  # a target is always ranked
-        self.settings.check(int(among.max()))
 
     @property
     def protocol(self) -> str:
