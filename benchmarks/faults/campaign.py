@@ -45,11 +45,12 @@ def campaign(name: str, cases: Cases, n: int) -> list[dict[str, Any]]:
     WORK.mkdir(parents=True, exist_ok=True)
     kept = WORK / f"{name}-{cases.seed}.ndjson"
     done = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
-    if len(done) >= n:
-        return done[:n]
+    left = sorted(set(range(n)) - {case["case"] for case in done})
+    if not left:
+        return done
     with tempfile.TemporaryDirectory(prefix="faults-") as folder, kept.open("a") as file:
         cases.prepare(Path(folder))
-        for number in range(len(done), n):
+        for number in left:
             case = {"case": number, **cases.try_case(number, Path(folder))}
             print(json.dumps(case), file=file, flush=True)
             done.append(case)
