@@ -72,7 +72,7 @@ class ValidationSettings(BaseModel):
     users: Annotated[int, Field(ge=1)] | None = None
 
     def check(self, n_items: int) -> None:
-        """Refuse a cutoff of all items, or of all sampled candidates; seen items are not taken off."""
+        """Refuse a cutoff of all items or sampled candidates; seen items are not taken off."""
         among = n_items if self.protocol == "full" else self.n_negatives + 1
         if self.k >= among:
             raise ConfigError(
