@@ -37,6 +37,7 @@ _NASTY = [
     *(b"\xff\xfe", b"\xef\xbb\xbf", b"\xc3\xa9", b"\xe9", b"x" * 2_000, b"user,item,time,name\n"),
     *(b"{", b"}", b"[" * 200, b"]", b"::", b"u1,i1\n", b"u1,i1,1,a,b\n", b'u1,i1,1,TV 24"\n'),
 ]
+_BLANKS = "".join(c for c in map(chr, range(0x3001)) if c.isspace() and not "\x1c" <= c <= "\x1f")
 
 
 class Malformed:
@@ -210,7 +211,8 @@ def _distance(one: Counter[Any], other: Counter[Any]) -> int:
 
 def _text_pairs(text: str, path: Path) -> list[Counter[tuple[str, str]]]:
     """Return the pairs as quotes are understood, and as if they were plain signs."""
-    text = text.lstrip("\r\n").replace("\r\n", "\n").replace("\r", "\v")  # no line ends alone
+    text = text.lstrip("\r\n").replace("\r\n", "\n")
+    text = text.removesuffix("\r").replace("\r", "\v")  # no line ends with it alone but the last
     header = text.split("\n", 1)[0]
     signs = ["\t"] if ".tsv" in path.suffixes else sorted(",;\t|", key=header.count)[-1:]
     found = []
@@ -223,14 +225,19 @@ def _text_pairs(text: str, path: Path) -> list[Counter[tuple[str, str]]]:
             user, item = (_place(names, role) for role in ("user", "item"))
             if all(len(row) == len(names) for row in rows):
                 found.append(
-                    Counter((row[user].strip(), row[item].strip()) for row in rows if row != names)
+                    Counter((_bare(row[user]), _bare(row[item])) for row in rows if row != names)
                 )
     return found
 
 
 def _place(names: list[str], role: str) -> int:
-    bare = [name.strip().strip('"').lower() for name in names]
-    return bare.index(role)
+    """Return the column of a role: of names, letters and digits are looked at."""
+    return ["".join(filter(str.isalnum, name.lower())) for name in names].index(role)
+
+
+def _bare(text: str) -> str:
+    """Return an id without the blanks around it; to Python, four control characters are blanks."""
+    return text.strip(_BLANKS)
 
 
 def _json_pairs(text: str) -> list[Counter[tuple[str, str]]]:
@@ -242,7 +249,7 @@ def _json_pairs(text: str) -> list[Counter[tuple[str, str]]]:
             lines = [line for line in text.split("\n") if line.strip()]
             rows = [json.loads(line, object_pairs_hook=hook) for line in lines]
             found.append(
-                Counter((str(row["user"]).strip(), str(row["item"]).strip()) for row in rows)
+                Counter((_bare(str(row["user"])), _bare(str(row["item"]))) for row in rows)
             )
     return found
 
