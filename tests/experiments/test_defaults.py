@@ -9,9 +9,19 @@ from hypothesis import strategies as st
 
 import counterplay as cp
 from counterplay.data import splits
-from counterplay.data.splits import PARTS
-from counterplay.experiments.config import Protocol, ValidationSettings
-from counterplay.experiments.defaults import least_unseen, n_unseen, training_for, validation_for
+from counterplay.data.splits import PARTS, TEST, TRAIN, VALIDATION
+from counterplay.evaluation.ranks import full_ranks
+from counterplay.evaluation.scoring import TableScores
+from counterplay.experiments.config import ValidationSettings
+from counterplay.experiments.defaults import (
+    cutoffs_for,
+    least_unseen,
+    n_ranked,
+    n_unseen,
+    ranked_among,
+    training_for,
+    validation_for,
+)
 from counterplay.learning.config import Training
 
 
@@ -55,13 +65,39 @@ def test_validation_selects_as_the_evaluation_decides() -> None:
     assert ValidationSettings(**validation_for(cp.Evaluation())) == ValidationSettings()
 
 
-@pytest.mark.parametrize("protocol", ["full", "sampled"])
-def test_a_cutoff_that_no_row_can_miss_is_refused(protocol: Protocol) -> None:
-    among = {"full": 12, "sampled": 8}[protocol]
-    ValidationSettings(protocol=protocol, k=among - 1, n_negatives=7).check(12)
-    for k in (among, among + 5):
-        with pytest.raises(cp.ConfigError, match=rf"ranked among, {among}, .*; found {k}; lower"):
-            ValidationSettings(protocol=protocol, k=k, n_negatives=7).check(12)
+@given(st.integers(0, 1000), st.integers(2, 8), st.integers(2, 12), st.integers(1, 2))
+def test_what_rows_are_ranked_among_is_what_a_model_ranks(
+    seed: int, n_users: int, n_items: int, part: int
+) -> None:
+    """With equal scores, all that a row is ranked among is tied with it."""
+    split = split_of(log_of(40, n_users, n_items, seed), seed)
+    log = split.interactions
+    seen, targets = log.take(split.part < part), log.take(split.part == part)
+    none = np.empty(0, np.int32)
+    nothing = TableScores(none, none, np.empty(0), log.n_items)
+    ranks = full_ranks(nothing, targets, seen)
+    repeated = np.isin(targets.pair, seen.pair)
+    found = n_ranked(split, part)
+    np.testing.assert_array_equal(ranks.tied + 1, found + repeated)
+    among = ranked_among(split, part)
+    if len(found):
+        assert np.mean(found <= among) >= 0.5 >= np.mean(found < among)
+    else:
+        assert among == log.n_items
+
+
+def test_a_list_that_would_hold_all_is_halved() -> None:
+    """Of ten items, users leave 3, 3, 5 and 9 to validation rows, one less to test rows."""
+    known = (7, 7, 5, 1)
+    rows = [(user, item) for user, n in enumerate(known) for item in range(n + 2)]
+    part = [part for n in known for part in [TRAIN] * n + [VALIDATION, TEST]]
+    user, item = zip(*rows, (4, 9), strict=True)  # the last item is in training too
+    log = cp.read({"user": list(user), "item": list(item)}, order="file")
+    split = cp.Split(log, np.array([*part, TRAIN], np.int8), "any")
+    assert sorted(n_ranked(split, VALIDATION)) == [3, 3, 5, 9]
+    assert (ranked_among(split, VALIDATION), ranked_among(split, TEST)) == (3, 2)
+    assert cutoffs_for(split, (1,)) == (1,)
+    assert cutoffs_for(split, (1, 2)) == cutoffs_for(split, (10,)) == (1,)
 
 
 def test_the_log_is_sorted_once_however_often_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,9 @@ import torch
 
 import counterplay as cp
 from counterplay.data.files import sealed
+from counterplay.data.splits import VALIDATION
 from counterplay.experiments.config import ModelSettings, RunConfig, run_config
+from counterplay.experiments.defaults import ranked_among
 from counterplay.experiments.run import load_run, read_record, train_run
 from counterplay.learning.records import Epoch
 
@@ -152,10 +154,12 @@ def test_plain_learning_builds_no_exposure_model(
 def test_a_cutoff_beyond_the_catalogue_is_refused_before_anything_is_trained(
     dataset: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(cp.ConfigError, match=r"validation.k must be below .*, 60, .*; found 60"):
-        train_run(dataset, tmp_path / "run", run_config(None, [*FAST, "validation.k=60"]))
+    among = ranked_among(cp.load_split(dataset), VALIDATION)
+    assert among < 60  # what users have seen is taken off
+    with pytest.raises(cp.ConfigError, match=rf"validation.k .*; found {among} and {among};"):
+        train_run(dataset, tmp_path / "run", run_config(None, [*FAST, f"validation.k={among}"]))
     sampled = [*FAST, "validation.protocol=sampled", "validation.k=21"]
-    with pytest.raises(cp.ConfigError, match=r"validation.k must be below .*, 21, .*; found 21"):
+    with pytest.raises(cp.ConfigError, match=r"validation.k must be below .*; found 21 and 21;"):
         train_run(dataset, tmp_path / "run", run_config(None, sampled))
     assert not (tmp_path / "run").exists()
 

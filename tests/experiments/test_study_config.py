@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import counterplay as cp
+from counterplay.data.splits import VALIDATION
 from counterplay.experiments.config import configured
+from counterplay.experiments.defaults import ranked_among
 from counterplay.experiments.study_config import GAMMAS, StudyConfig
 from counterplay.simulation.synthetic import Synthetic
 
@@ -66,12 +68,12 @@ def test_the_evaluation_s_rule_selects_the_epochs_of_every_run(split: cp.Split) 
 
 
 def test_a_cutoff_that_no_row_can_miss_is_known_before(split: cp.Split) -> None:
-    n_items = split.interactions.n_items
-    settings(evaluation={"k": [n_items - 1]}).check(split, world=False)
-    with pytest.raises(cp.ConfigError, match=rf"ranked among, {n_items}, .*; found {n_items}"):
-        settings(evaluation={"k": [n_items, 5]}).check(split, world=False)
+    among = ranked_among(split, VALIDATION)
+    settings(evaluation={"k": [among - 1]}).check(split, world=False)
+    with pytest.raises(cp.ConfigError, match=rf"validation.k .*; found {among} and {among};"):
+        settings(evaluation={"k": [among, 5]}).check(split, world=False)
     sampled = {"protocol": "sampled", "n_negatives": 9, "k": [10]}
-    with pytest.raises(cp.ConfigError, match=r"ranked among, 10, .*; found 10"):
+    with pytest.raises(cp.ConfigError, match=r"ranked among, .*; found 10 and 10;"):
         settings(evaluation=sampled).check(split, world=False)
 
 

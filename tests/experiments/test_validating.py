@@ -84,7 +84,7 @@ def test_a_budget_takes_fewer_users_and_no_other_rule(
     assert judge_of(split, users=9, seed=1).targets.user.tolist() != asked.targets.user.tolist()
     monkeypatch.setattr(validating, "SCORES", 5 * split.train.n_items + 1)
     assert len(np.unique(judge_of(split).targets.user)) == 5
-    for options in ({"protocol": "sampled", "n_negatives": 9}, {"ratings": True}):
+    for options in ({"protocol": "sampled", "n_negatives": 12}, {"ratings": True}):
         assert len(judge_of(split, **options).targets) == len(rows)  # cheap: nobody is left out
 
 

@@ -57,7 +57,7 @@ class ValidationSettings(BaseModel):
     Attributes:
         protocol: full ranks among all unseen items; sampled among `n_negatives` of them.
         metric: Of a row's rank.
-        k: Its cutoff.
+        k: Its cutoff, below the number of items that half of the rows are ranked among.
         n_negatives: Of the sampled protocol.
         users: Go by the rows of so many users, drawn once. By default by all; with full ranks by as
             many as 33 million scores allow, users times items.
@@ -70,16 +70,6 @@ class ValidationSettings(BaseModel):
     k: Annotated[int, Field(ge=1)] = 10
     n_negatives: Annotated[int, Field(ge=1)] = 100
     users: Annotated[int, Field(ge=1)] | None = None
-
-    def check(self, n_items: int) -> None:
-        """Refuse a cutoff of all items or sampled candidates; seen items are not taken off."""
-        among = n_items if self.protocol == "full" else self.n_negatives + 1
-        if self.k >= among:
-            raise ConfigError(
-                "validation.k must be below the number of items that a row is ranked among, "
-                f"{among:,}, or every row is a hit; found {self.k:,}; lower it, or the --k that a "
-                "study or a tuning takes it from"
-            )
 
 
 class RunConfig(BaseModel):

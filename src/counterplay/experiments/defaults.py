@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.data.splits import TEST, VALIDATION
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -46,6 +48,23 @@ def validation_for(how: Evaluation) -> dict[str, Any]:
     }
 
 
+def cutoffs_for(split: Split, k: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the cutoffs if a list leaves something out for most held-out rows; else one shorter.
+
+    A list as long as what a row is ranked among holds it, whatever the ranking.
+    """
+    among = min(ranked_among(split, part) for part in (VALIDATION, TEST))
+    return k if max(k) < among else (max(1, among // 2),)
+
+
+def ranked_among(split: Split, part: int) -> int:
+    """Return how many items half of the rows of a part are ranked among, or fewer."""
+    found = n_ranked(split, part)
+    if not len(found):
+        return split.interactions.n_items
+    return int(np.quantile(found, 0.5, method="lower"))
+
+
 def least_unseen(split: Split, part: int) -> int:
     """Return the fewest items that any user with rows in a part has in no row up to that part.
 
@@ -56,6 +75,17 @@ def least_unseen(split: Split, part: int) -> int:
 
 def n_unseen(split: Split, part: int) -> NDArray[np.int64]:
     """Return how many items the user of each row of a part has in no row up to that part."""
+    return _left(split, part, up_to=part)
+
+
+def n_ranked(split: Split, part: int) -> NDArray[np.int64]:
+    """Return how many items each row of a held-out part is ranked among, by full ranks.
+
+    Those that its user has in no row of the parts before; one more where the row repeats a pair.
+    """
+    return _left(split, part, up_to=part - 1)
+
+
+def _left(split: Split, part: int, *, up_to: int) -> NDArray[np.int64]:
     log = split.interactions
-    unseen = log.n_items - split.n_distinct[part]
-    return np.asarray(unseen[log.user[split.part == part]])
+    return np.asarray(log.n_items - split.n_distinct[up_to, log.user[split.part == part]])

@@ -17,9 +17,16 @@ from counterplay.experiments.config import (
     RunConfig,
     ValidationSettings,
 )
-from counterplay.experiments.defaults import least_unseen, n_unseen, training_for, validation_for
+from counterplay.experiments.defaults import (
+    cutoffs_for,
+    least_unseen,
+    n_ranked,
+    training_for,
+    validation_for,
+)
 from counterplay.experiments.old_system import NAME as OLD_SYSTEM
 from counterplay.experiments.stage import Evaluation
+from counterplay.experiments.validating import check_cutoff
 from counterplay.experiments.verdict import TRUSTED
 from counterplay.learning.config import Game, Training
 from counterplay.models.registry import ModelName
@@ -85,7 +92,7 @@ class StudyConfig(BaseModel):
             wanted = self.run(name, split)
             wanted.of_method()
             if wanted.training.loss != "squared":
-                wanted.validation.check(split.interactions.n_items)
+                check_cutoff(wanted.validation, split)
             losses.add(wanted.training.loss == "squared")
         if losses != {self.feedback == "ratings"}:
             raise ConfigError(
@@ -124,13 +131,15 @@ class StudyConfig(BaseModel):
                 "all the same, and a model that remembers does well on those; "
                 "preparation.duplicates=first keeps each pair once"
             )
+        if self.feedback == "ratings" or self.evaluation.protocol == "sampled":
+            return notes
         k = max(self._cutoffs(split))
         if self._cutoffs(split) != self.evaluation.k:
             notes.append(
-                f"there are {split.interactions.n_items} items, so lists of {k} are judged, not of "
-                f"{max(self.evaluation.k)}, which would hold them all; --k names another length"
+                f"most rows are ranked among so few items that a list of {max(self.evaluation.k)} "
+                f"would hold them all, so lists of {k} are judged; --k names another length"
             )
-        certain = float((n_unseen(split, TEST) < k).mean()) if self.feedback == "clicks" else 0.0
+        certain = float((n_ranked(split, TEST) <= k).mean())
         if certain > _MANY:
             notes.append(
                 f"{certain:.0%} of the test rows are ranked among {k} items or fewer, and are hits "
@@ -204,10 +213,9 @@ class StudyConfig(BaseModel):
         return Evaluation(**usual | _set(self.evaluation))
 
     def _cutoffs(self, split: Split) -> tuple[int, ...]:
-        """Return the cutoffs, by default such that a list does not hold all items."""
-        k, n_items = self.evaluation.k, split.interactions.n_items
-        given = "k" in self.evaluation.model_fields_set
-        return k if given or max(k) < n_items else (max(1, n_items // 2),)
+        """Return the cutoffs, by default such that a list does not hold all that is ranked."""
+        given = "k" in self.evaluation.model_fields_set or self.evaluation.protocol == "sampled"
+        return self.evaluation.k if given else cutoffs_for(split, self.evaluation.k)
 
     def online_in(self, world: World) -> OnlineTest:
         """Return how to test online, by default at the cutoffs that lists are long enough for."""

@@ -35,6 +35,7 @@ from counterplay.experiments.run_store import MODEL, RECORD, check_run
 from counterplay.experiments.search import Tuning, first_settings, searched
 from counterplay.experiments.stage import Stage
 from counterplay.experiments.studies import TRIALS, check_installed, open_trials
+from counterplay.experiments.validating import check_cutoff
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ class _Judge:
 def _check_selectable(split: Split, config: Tuning) -> None:
     """Refuse before any training what no trial could be selected on."""
     Stage(split, config.selection.evaluation(config.seed), explicit=False)
-    config.judged.check(split.interactions.n_items)
+    check_cutoff(config.judged, split)
     if config.selection.estimator == "logged":
         logged(split.validation)
 

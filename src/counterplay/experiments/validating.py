@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.data.splits import VALIDATION
+from counterplay.errors import ConfigError
 from counterplay.evaluation.estimators import estimates, weights_of
 from counterplay.evaluation.metrics import SMALLER_IS_BETTER, ranking_metrics, rating_errors
 from counterplay.evaluation.ranks import full_ranks, sampled_candidates, sampled_ranks
 from counterplay.evaluation.scoring import ModelScores
+from counterplay.experiments.defaults import ranked_among
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,6 +45,8 @@ class Judge:
     def __init__(
         self, split: Split, train: Interactions, settings: ValidationSettings, streams: Streams
     ) -> None:
+        if not train.is_explicit:
+            check_cutoff(settings, split)
         self.train, self.settings, self._streams = train, settings, streams
         self.targets = _some(split.validation, train, settings, streams)
         self.metric = "mse" if train.is_explicit else settings.metric
@@ -95,6 +100,19 @@ class Judge:
             ranks = sampled_ranks(scores, targets.user, self._candidates)
         rows = np.arange(len(ranks))
         return ranking_metrics(ranks, rows, names=[self.metric], k=[self.k])[self.metric, self.k]
+
+
+def check_cutoff(settings: ValidationSettings, split: Split) -> None:
+    """Refuse a cutoff that most rows are within, whatever the ranking; no list is below one."""
+    full = settings.protocol == "full"
+    among = ranked_among(split, VALIDATION) if full else settings.n_negatives + 1
+    if settings.k >= max(among, 2):
+        whom = "half of the validation rows are" if full else "a row is"
+        raise ConfigError(
+            f"validation.k must be below the number of items that {whom} ranked among, or every "
+            f"ranking is as good; found {settings.k:,} and {among:,}; lower validation.k, or the "
+            "--k that a study or a tuning takes it from"
+        )
 
 
 def _some(
