@@ -19,7 +19,7 @@ from sklearn.decomposition import TruncatedSVD
 
 import counterplay as cp
 
-N_USERS, N_ITEMS, N_ROWS = 300, 120, 9_000
+N_USERS, N_ITEMS, N_ROWS = 150, 90, 4_000
 
 
 def make_split() -> cp.Split:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -93,32 +94,46 @@ def test_a_regularizer_that_can_only_fail_is_refused_before_data_are_read(
     assert "found training.regularizer=known" in outcome.err
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_killed_and_resumed_it_ends_in_the_same_bytes(
-    how: signal.Signals, dataset: Path, tmp_path: Path, run: Run
+    dataset: Path, tmp_path: Path, run: Run
 ) -> None:
-    options = (*FAST[2:], "--epochs", 40, "--set", "training.patience=40")
+    """Interrupted, ended and killed, one after the other."""
+    options = (*FAST[2:], "--epochs", 60, "--set", "training.patience=60")
     whole = run("train", dataset, "--out", tmp_path / "whole", *options)
     assert whole.code == 0, whole.err
-    command = [sys.executable, "-m", "counterplay", "train", dataset, "--out", tmp_path / "broken"]
-    process = subprocess.Popen(
-        [str(part) for part in (*command, *options)],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
+    asked = ("train", dataset, "--out", tmp_path / "broken", *options)
     checkpoint = tmp_path / "broken" / "checkpoint"
-    wait_for(process, lambda: checkpoint.exists() and any(checkpoint.iterdir()))
-    process.send_signal(how)
-    said = process.communicate()[1]
-    assert process.returncode != 0, "it ended before it was killed"
-    assert not (tmp_path / "broken" / "run.json").exists()
-    if how != signal.SIGKILL:
-        assert process.returncode == 128 + how
-        assert said == "counterplay: interrupted; go on with the same command and --resume\n"
-    resumed = run("train", dataset, "--out", tmp_path / "broken", *options, "--resume")
+    before = _states(checkpoint)
+    for how, resume in (
+        (signal.SIGINT, ()),
+        (signal.SIGTERM, ("--resume",)),
+        (signal.SIGKILL, ("--resume",)),
+    ):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "counterplay", *map(str, (*asked, *resume))],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )
+        wait_for(process, lambda: bool(_states(checkpoint) - before))
+        process.send_signal(how)
+        said = process.communicate()[1]
+        before |= _states(checkpoint)
+        assert process.returncode != 0, "it ended before it was killed"
+        assert not (tmp_path / "broken" / "run.json").exists()
+        if how != signal.SIGKILL:
+            assert process.returncode == 128 + how
+            assert said == "counterplay: interrupted; go on with the same command and --resume\n"
+    resumed = run(*asked, "--resume")
     assert resumed.code == 0, resumed.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "data", "whole"]
     assert len(list((tmp_path / "broken").iterdir())) == 2
     for name in ("model.safetensors", "run.json"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "broken" / name).read_bytes()
+
+
+def _states(checkpoint: Path) -> set[tuple[str, int]]:
+    """Return the files of a checkpoint, each with the time of its writing."""
+    with suppress(FileNotFoundError):  # exchanged meanwhile
+        return {(each.name, each.stat().st_mtime_ns) for each in checkpoint.iterdir()}
+    return set()

@@ -34,7 +34,7 @@ pytestmark = [  # few epochs
 
 FAST = ("candidate.dim=4", "exposure.dim=4", "training.epochs=3", "training.batch_size=64",
         "training.rate=0.05", "validation.n_negatives=20")  # fmt: skip
-QUICK = {"epochs": 3, "batch_size": 64}
+QUICK = {"epochs": 3, "batch_size": 256}
 FITTED = ("propensity", "robust", "robust-shared")
 ALL = ("standard", "popularity", *FITTED)
 

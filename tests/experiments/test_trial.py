@@ -408,9 +408,9 @@ def test_estimators_metrics_and_floors_are_apart() -> None:
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.99])
 def test_intervals_cover_as_often_as_they_say(level: float) -> None:
-    """2,000 summaries of 5 trials whose bias is normal around 0: |z| < 4, 1 in 16,000 alarms."""
+    """500 summaries of 5 trials whose bias is normal around 0: |z| < 4, 1 in 16,000 alarms."""
     rng = np.random.default_rng(0)
-    covered, n = 0, 2000
+    covered, n = 0, 500
     for _ in range(n):
         trials = [told(["a"], [0.0], [1.0], ("standard", [float(rng.normal())])) for _ in range(5)]
         _, low, high = summarised(trials, level=level)[0]["bias"]
@@ -438,7 +438,7 @@ def test_order_choice_and_regret_by_brute_force(
 
 
 def test_the_oracle_alone_is_unbiased(tmp_path: Path) -> None:
-    """Over 20 worlds, |t| < 5 of the oracle's bias: 1 in 6,000 alarms, both metrics together.
+    """Over 10 worlds, |t| < 5 of the oracle's bias: 1 in 700 alarms, both metrics together.
 
     Exposure goes by popularity and so does the candidate: the standard estimate is far too high.
     """
@@ -446,7 +446,7 @@ def test_the_oracle_alone_is_unbiased(tmp_path: Path) -> None:
         update={"candidates": ("pop",), "kinds": (), "k": (10,), "rates": (1.0, 0.3, 1.0)}
     )
     trials = []
-    for seed in range(20):
+    for seed in range(10):
         world = small(seed, n_users=400, drift=0.0, skew=1.0, n_shown=15)
         found = run_trial(world, tmp_path / str(seed), config)
         trials.append(found | {"online": found["truth"]})
@@ -455,6 +455,6 @@ def test_the_oracle_alone_is_unbiased(tmp_path: Path) -> None:
         z = {}
         for estimator in ("oracle", "standard"):
             mean, _, high = rows[estimator, metric]
-            z[estimator] = mean / (high - mean) * 2.093  # t at 97.5 %, 19 degrees of freedom
+            z[estimator] = mean / (high - mean) * 2.262  # t at 97.5 %, 9 degrees of freedom
         assert abs(z["oracle"]) < 5
         assert z["standard"] > 20

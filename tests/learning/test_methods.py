@@ -125,7 +125,7 @@ def test_a_link_is_learnt_where_some_propensities_are_one(
 
 @pytest.mark.parametrize("method", ["erm", "ps", "acl"])
 def test_ratings_are_predicted(method: str, ratings: cp.Interactions) -> None:
-    fit = learn(method, "cf", ratings, loss="squared", epochs=80)
+    fit = learn(method, "cf", ratings, loss="squared", epochs=30, rate=0.08)
     users = torch.from_numpy(np.array(ratings.user))
     items = torch.from_numpy(np.array(ratings.item))[:, None]
     with torch.no_grad():

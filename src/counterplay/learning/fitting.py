@@ -87,7 +87,7 @@ def fit(
                 player.train()
             with torch.random.fork_rng():  # dropout draws from the global stream
                 stream = Streams(config.seed).numpy("dropout", number)
-                torch.manual_seed(int(stream.integers(2**62)))
+                _seed(int(stream.integers(2**62)))
                 epoch = run_epoch(number)
             _check_finite(epoch)
             for player in players.values():
@@ -152,6 +152,13 @@ def _warn_of_threads(before: int | None, now: int) -> None:
             "their last digits from those of a run that was not interrupted; set OMP_NUM_THREADS "
             f"to {before} for the same bytes"
         )
+
+
+def _seed(seed: int) -> None:
+    """Seed the global streams that are in use; torch would keep a call for each device to come."""
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
 
 
 def _states(players: Mapping[str, nn.Module]) -> dict[str, dict[str, Any]]:
