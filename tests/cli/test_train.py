@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -115,10 +116,10 @@ def test_killed_and_resumed_it_ends_in_the_same_bytes(
             text=True,
             env=os.environ | {"OMP_NUM_THREADS": "1"},
         )
-        wait_for(process, lambda: bool(_states(checkpoint) - before))
+        wait_for(process, partial(_changed, checkpoint, before))
         process.send_signal(how)
         said = process.communicate()[1]
-        before |= _states(checkpoint)
+        before = _states(checkpoint)
         assert process.returncode != 0, "it ended before it was killed"
         assert not (tmp_path / "broken" / "run.json").exists()
         if how != signal.SIGKILL:
@@ -130,6 +131,10 @@ def test_killed_and_resumed_it_ends_in_the_same_bytes(
     assert len(list((tmp_path / "broken").iterdir())) == 2
     for name in ("model.safetensors", "run.json"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "broken" / name).read_bytes()
+
+
+def _changed(checkpoint: Path, before: set[tuple[str, int]]) -> bool:
+    return bool(_states(checkpoint) - before)
 
 
 def _states(checkpoint: Path) -> set[tuple[str, int]]:

@@ -181,8 +181,8 @@ class RelevanceWorld:
         return Log(self.scores, MatrixScores(believed), exposed, self.none, weights, taken)
 
     def errors(self, believed: NDArray[np.float64], assumed: NDArray[np.float64]) -> float:
-        """Return how many standard errors the mean of 300 logs is away from the truth."""
-        found = [self.log(believed, assumed).found(k=(3,))[0]["hit", 3].sum() for _ in range(300)]
+        """Return how many standard errors the mean of 120 logs is away from the truth."""
+        found = [self.log(believed, assumed).found(k=(3,))[0]["hit", 3].sum() for _ in range(120)]
         return float(abs(np.mean(found) - self.truth) / (np.std(found) / math.sqrt(len(found))))
 
 
@@ -197,10 +197,10 @@ def test_certain_relevance_that_is_known_makes_up_for_any_propensities() -> None
         assert numerators["hit", 3].sum() == pytest.approx(world.truth, rel=EXACT)
         assert denominators.tolist() == pytest.approx(world.relevance.sum(axis=1), rel=EXACT)
     ignorant = np.zeros_like(world.relevance)  # then the propensities do matter
-    assert world.errors(ignorant, wrong_propensities(world)) > 20
+    assert world.errors(ignorant, wrong_propensities(world)) > 12
 
 
-@pytest.mark.parametrize("belief", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize("belief", [0.0, 0.9])
 def test_true_propensities_make_up_for_too_little_belief(belief: float) -> None:
     """Four standard errors each: one run in 5,000 would alarm falsely."""
     world = RelevanceWorld(certain=True)

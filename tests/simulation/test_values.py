@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -164,6 +164,7 @@ def test_a_known_demand_need_not_be_found_again() -> None:
     assert halved["hit", 10] == pytest.approx(fresh["hit", 10] / 2)
 
 
+@settings(max_examples=12)
 @given(st.integers(0, 99), st.integers(1, 5), st.integers(1, 3))
 def test_ties_are_worth_the_mean_over_all_orders(seed: int, n_items: int, n_scores: int) -> None:
     place, seen = world(seed, 3, n_items, noise=0.5), seen_by(seed, 3, n_items)
