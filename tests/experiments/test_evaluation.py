@@ -32,7 +32,7 @@ pytestmark = [  # few epochs
     pytest.mark.filterwarnings("ignore:.*the opponent has no effect"),
 ]
 
-FAST = ("candidate.dim=4", "exposure.dim=4", "training.epochs=3", "training.batch_size=64",
+FAST = ("candidate.dim=4", "exposure.dim=4", "training.epochs=3", "training.batch_size=128",
         "training.rate=0.05", "validation.n_negatives=20")  # fmt: skip
 QUICK = {"epochs": 3, "batch_size": 256}
 FITTED = ("propensity", "robust", "robust-shared")

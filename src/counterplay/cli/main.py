@@ -8,6 +8,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable
+from functools import cache
 from io import TextIOWrapper
 from typing import Annotated
 
@@ -72,6 +73,12 @@ def _root(
     pass
 
 
+@cache
+def _parser() -> Callable[..., int | None]:
+    """Return the command line, whose making takes a while, for all that one process asks of it."""
+    return typer.main.get_command(app)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every way out has one line and one exit code."""
     is_command = arguments is None
@@ -82,7 +89,7 @@ def main(arguments: list[str] | None = None) -> None:
         arguments = sys.argv[1:]
     words = spread(arguments) or ["--help"]
     try:
-        code = app(words, prog_name=NAME, standalone_mode=False, obj=words)  # an exit code, or None
+        code = _parser()(words, prog_name=NAME, standalone_mode=False, obj=words)  # or None
         if code == INTERRUPTED:
             raise KeyboardInterrupt
         sys.stdout.flush()  # here: later, nobody could say that it failed
