@@ -23,22 +23,22 @@ from benchmarks.movielens import ABSENT
 from benchmarks.timing import real_data
 from counterplay import CounterplayWarning, Interactions, Streams, World
 from counterplay.data.store import load_split
-from counterplay.evaluation.metrics import ranking_metrics
-from counterplay.evaluation.ranks import ranks_of_first, sampled_candidates
-from counterplay.evaluation.scoring import ModelScores
-from counterplay.experiments.defaults import training_for
-from counterplay.experiments.old_system import old_system
-from counterplay.experiments.reproduction.datasets import RATES, Place, make, world_of
-from counterplay.experiments.reproduction.execution import Relevance
+from counterplay.evaluation.old_system import old_system
 from counterplay.learning.config import Game, LinkSettings, Training, Weighted
-from counterplay.learning.erm import erm
-from counterplay.learning.game import acl
-from counterplay.learning.propensity import ps
+from counterplay.learning.methods.acl import acl
+from counterplay.learning.methods.erm import erm
+from counterplay.learning.methods.ps import ps
+from counterplay.metrics.measures import ranking_metrics
+from counterplay.metrics.ranks import ranks_of_first, sampled_candidates
+from counterplay.metrics.scoring import ModelScores
 from counterplay.models.given import GivenExposure
 from counterplay.models.registry import build
 from counterplay.models.scorer import Scorer
+from counterplay.runs.defaults import training_for
 from counterplay.simulation.store import load_world
 from counterplay.simulation.values import demand, true_values, values_at_random
+from reproduction.datasets import RATES, Place, make, world_of
+from reproduction.execution import Relevance
 
 WORLDS = {"goodbooks": 3, "ml-1m": 1}
 EPOCHS = 21

@@ -9,9 +9,9 @@ from typing import Any
 
 from counterplay import CounterplayWarning
 from counterplay.cli.run import demo_world
-from counterplay.experiments.agreement import mean_over_repetitions
-from counterplay.experiments.study import run_study
-from counterplay.experiments.study_config import StudyConfig
+from counterplay.study.config import StudyConfig
+from counterplay.study.study import run_study
+from reproduction.agreement import mean_over_repetitions
 
 N_SEEDS = 10
 ESTIMATORS = ("standard", "popularity", "robust-shared", "oracle")

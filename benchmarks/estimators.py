@@ -18,10 +18,10 @@ from benchmarks.timing import real_data
 from counterplay import CounterplayWarning
 from counterplay.data.preparation import prepare
 from counterplay.data.splits import Split
-from counterplay.experiments.propensities import OpponentSettings
-from counterplay.experiments.trial import CandidateName, Trial, run_trial, summarised
+from counterplay.evaluation.propensities import OpponentSettings
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.two_stage import TwoStage
+from reproduction.trial import CandidateName, Trial, run_trial, summarised
 
 if TYPE_CHECKING:
     from counterplay.simulation.world import World

@@ -18,8 +18,8 @@ import numpy as np
 
 from benchmarks.curves import MEAN, POPULARITY, TRUE, TRUE_ON_ALL, TRUE_WITH_BETA, curves
 from counterplay import CounterplayWarning
-from counterplay.experiments.agreement import mean_over_repetitions
-from counterplay.experiments.reproduction.datasets import SYNTHETIC, Place, make, world_of
+from reproduction.agreement import mean_over_repetitions
+from reproduction.datasets import SYNTHETIC, Place, make, world_of
 
 N_WORLDS = 5
 METHODS = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.timing import real_data
 from counterplay.data.datasets.openbandit import read_open_bandit
-from counterplay.experiments.random_policies import judge_by_own_log
+from reproduction.random_policies import judge_by_own_log
 
 if TYPE_CHECKING:
     from counterplay import Interactions

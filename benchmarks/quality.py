@@ -21,11 +21,11 @@ from scipy.stats import binomtest
 from benchmarks.movielens import ABSENT, WORK, movielens
 from counterplay.data.splits import TEST
 from counterplay.data.store import load_split
-from counterplay.evaluation.metrics import ranking_metrics
-from counterplay.evaluation.ranks import ranks_of_first, sampled_candidates
-from counterplay.evaluation.scoring import ModelScores
-from counterplay.experiments.config import RunConfig
-from counterplay.experiments.run import load_run, train_run
+from counterplay.metrics.measures import ranking_metrics
+from counterplay.metrics.ranks import ranks_of_first, sampled_candidates
+from counterplay.metrics.scoring import ModelScores
+from counterplay.runs.config import RunConfig
+from counterplay.runs.training import load_run, train_run
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:

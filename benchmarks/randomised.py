@@ -19,9 +19,9 @@ from benchmarks.open_bandit import CAMPAIGNS, POLICIES, PRIOR
 from benchmarks.timing import real_data
 from counterplay.data.datasets.coat import read_coat
 from counterplay.data.datasets.openbandit import read_open_bandit
-from counterplay.experiments.random_policies import judge_by_own_log, summarise_policies
-from counterplay.experiments.random_ratings import judge_by_random_ratings, summarise_ratings
-from counterplay.experiments.rating_candidates import RatingComparison
+from reproduction.random_policies import judge_by_own_log, summarise_policies
+from reproduction.random_ratings import judge_by_random_ratings, summarise_ratings
+from reproduction.rating_candidates import RatingComparison
 
 SEEDS = range(10)
 CONFIGURATION = RatingComparison()

@@ -17,8 +17,8 @@ from benchmarks.yardsticks import measure
 from counterplay import Interactions, Streams, Vocabulary
 from counterplay.data.splits import TEST
 from counterplay.data.store import load_split
-from counterplay.evaluation.ranks import full_ranks
-from counterplay.evaluation.scoring import ModelScores
+from counterplay.metrics.ranks import full_ranks
+from counterplay.metrics.scoring import ModelScores
 from counterplay.models.factorization import GMF
 from counterplay.models.registry import build
 

@@ -21,16 +21,16 @@ from benchmarks.timing import real_data
 from counterplay import CounterplayWarning, RunConfig, Synthetic, TwoStage, World, save, train_run
 from counterplay.data.preparation import prepare
 from counterplay.data.splits import Split
-from counterplay.experiments.agreement import mean_over_repetitions
-from counterplay.experiments.config import ModelSettings
-from counterplay.experiments.defaults import training_for
-from counterplay.experiments.evaluation import staged
-from counterplay.experiments.stage import Evaluation
-from counterplay.experiments.worlds import split_by_rounds
-from counterplay.learning import game, propensity
+from counterplay.evaluation.stage import Evaluation
 from counterplay.learning.config import Game
+from counterplay.learning.methods import acl, ps
 from counterplay.learning.weighting import Groups
+from counterplay.models.settings import ModelSettings
+from counterplay.runs.candidates import staged
+from counterplay.runs.defaults import training_for
 from counterplay.simulation.values import demand, true_values
+from counterplay.simulation.writing import split_by_rounds
+from reproduction.agreement import mean_over_repetitions
 
 RATES = (1.0, 0.1, 0.5)
 N_WORLDS = 5
@@ -72,8 +72,8 @@ def normalised_together() -> Iterator[None]:
         return (n_places,)
 
     with (
-        mock.patch.object(game, "groups_of", together),
-        mock.patch.object(propensity, "groups_of", together),
+        mock.patch.object(acl, "groups_of", together),
+        mock.patch.object(ps, "groups_of", together),
     ):
         yield
 

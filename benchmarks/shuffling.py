@@ -22,9 +22,9 @@ import numpy as np
 from benchmarks.movielens import ABSENT, WORK, movielens
 from counterplay import RunConfig, Synthetic, train_run
 from counterplay.data.store import load_split
-from counterplay.experiments.agreement import mean_over_repetitions
-from counterplay.experiments.worlds import write_world
 from counterplay.learning import batches
+from counterplay.simulation.writing import write_world
+from reproduction.agreement import mean_over_repetitions
 
 WHOLE = 1 << 23  # rows of a chunk, more than any log here has
 

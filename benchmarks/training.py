@@ -18,11 +18,11 @@ from benchmarks.movielens import ABSENT, movielens
 from benchmarks.training_job import in_a_process
 from benchmarks.yardsticks import measure
 from counterplay.data.store import load_split
-from counterplay.evaluation.metrics import ranking_metrics
-from counterplay.evaluation.ranks import ranks_of_first, sampled_candidates
-from counterplay.evaluation.scoring import ModelScores
 from counterplay.learning.config import Training
-from counterplay.learning.erm import erm
+from counterplay.learning.methods.erm import erm
+from counterplay.metrics.measures import ranking_metrics
+from counterplay.metrics.ranks import ranks_of_first, sampled_candidates
+from counterplay.metrics.scoring import ModelScores
 from counterplay.models.registry import build
 from counterplay.seeding import Streams
 

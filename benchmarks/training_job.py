@@ -17,8 +17,8 @@ import numpy as np
 
 from counterplay.data.store import load_split
 from counterplay.learning.config import Game, Training
-from counterplay.learning.erm import erm
-from counterplay.learning.game import acl
+from counterplay.learning.methods.acl import acl
+from counterplay.learning.methods.erm import erm
 from counterplay.models.registry import ModelName, build
 from counterplay.seeding import Streams
 

@@ -12,8 +12,8 @@ from benchmarks.timing import best_of
 from benchmarks.training_job import peak_bytes
 from benchmarks.yardsticks import measure
 from counterplay import Streams
-from counterplay.evaluation.intervals import bootstrap
-from counterplay.evaluation.sensitivity import band
+from counterplay.metrics.intervals import bootstrap
+from counterplay.metrics.sensitivity import band
 
 N_ROWS, N_USERS, N_RESAMPLES = 1_000_000, 6_040, 1000
 GOAL_EXTRA = 500 * 2**20

@@ -159,16 +159,18 @@ def main(revision: str = "HEAD") -> int:
         subprocess.run([*git, "add", "--detach", str(tree), revision], check=True)
         try:
             for version, source in (("before", tree), ("after", ROOT)):
-                (folder / version / "work").mkdir(parents=True)  # the same name for both
+                work = folder / "work"  # records hold paths: both work in the same place
+                work.mkdir()
                 subprocess.run(
-                    [sys.executable, __file__, "--in", str(folder / version / "work")],
+                    [sys.executable, __file__, "--in", str(work)],
                     env=os.environ | {"PYTHONPATH": str(source / "src"), "OMP_NUM_THREADS": "1"},
                     stdout=subprocess.DEVNULL,
                     check=True,
                 )
+                work.rename(folder / version)
         finally:
             subprocess.run([*git, "remove", "--force", str(tree)], check=True)
-        before, after = (computed(folder / version / "work") for version in ("before", "after"))
+        before, after = (computed(folder / version) for version in ("before", "after"))
     found, new = differences(before, after)
     print(f"{len(before)} files of {revision} compared: {len(found)} differences")
     for words in found[:40]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 import counterplay as cp
 from counterplay.learning.config import Game
-from counterplay.learning.game import acl
+from counterplay.learning.methods.acl import acl
 from counterplay.models.registry import build
 from counterplay.models.scorer import History, Scorer
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from counterplay.experiments.verdict import TRUSTED
+from counterplay.study.verdict import TRUSTED
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])

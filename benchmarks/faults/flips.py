@@ -89,9 +89,9 @@ def _break_off(folder: Path) -> None:
     """Train up to an epoch, and break off as an interruption would."""
     import os
 
-    from counterplay.experiments.config import run_config
-    from counterplay.experiments.run import train_run
     from counterplay.learning.records import Epoch
+    from counterplay.runs.config import run_config
+    from counterplay.runs.training import train_run
 
     def stop(epoch: Epoch) -> None:
         if epoch.epoch == _BROKEN_OFF:

@@ -28,69 +28,62 @@ if TYPE_CHECKING:
     from counterplay.errors import DataError as DataError
     from counterplay.errors import DivergedError as DivergedError
     from counterplay.errors import NotFittedError as NotFittedError
-    from counterplay.evaluation.certificate import certificate as certificate
-    from counterplay.evaluation.certificate import certificates as certificates
-    from counterplay.evaluation.comparison import compare as compare
-    from counterplay.evaluation.comparison import paired_difference as paired_difference
-    from counterplay.evaluation.doubly_robust import doubly_robust as doubly_robust
-    from counterplay.evaluation.estimators import Estimate as Estimate
-    from counterplay.evaluation.estimators import estimates as estimates
-    from counterplay.evaluation.estimators import popularity_propensities as popularity_propensities
-    from counterplay.evaluation.estimators import weights_of as weights_of
-    from counterplay.evaluation.intervals import bootstrap as bootstrap
-    from counterplay.evaluation.intervals import interval as interval
-    from counterplay.evaluation.metrics import coverage as coverage
-    from counterplay.evaluation.metrics import gini as gini
-    from counterplay.evaluation.metrics import mean_popularity as mean_popularity
-    from counterplay.evaluation.metrics import ranking_metrics as ranking_metrics
-    from counterplay.evaluation.metrics import rating_errors as rating_errors
-    from counterplay.evaluation.policies import policy_values as policy_values
-    from counterplay.evaluation.ranks import Ranks as Ranks
-    from counterplay.evaluation.ranks import full_ranks as full_ranks
-    from counterplay.evaluation.ranks import sampled_candidates as sampled_candidates
-    from counterplay.evaluation.ranks import sampled_ranks as sampled_ranks
-    from counterplay.evaluation.recommendations import top_k as top_k
-    from counterplay.evaluation.recommendations import write_top_k as write_top_k
-    from counterplay.evaluation.scoring import ModelScores as ModelScores
-    from counterplay.evaluation.scoring import Scores as Scores
-    from counterplay.evaluation.scoring import TableScores as TableScores
-    from counterplay.evaluation.sensitivity import band as band
-    from counterplay.evaluation.sensitivity import bands as bands
-    from counterplay.evaluation.sensitivity import smallest_flip as smallest_flip
-    from counterplay.evaluation.tables import read_scores as read_scores
-    from counterplay.experiments.config import RunConfig as RunConfig
-    from counterplay.experiments.evaluation import compare_runs as compare_runs
-    from counterplay.experiments.evaluation import evaluate_run as evaluate_run
-    from counterplay.experiments.evaluation import evaluate_scores as evaluate_scores
-    from counterplay.experiments.exporting import export_run as export_run
-    from counterplay.experiments.run import load_run as load_run
-    from counterplay.experiments.run import read_record as read_record
-    from counterplay.experiments.run import train_run as train_run
-    from counterplay.experiments.search import Tuning as Tuning
-    from counterplay.experiments.serving import recommend_run as recommend_run
-    from counterplay.experiments.stage import Evaluation as Evaluation
-    from counterplay.experiments.study import Study as Study
-    from counterplay.experiments.study import load_study as load_study
-    from counterplay.experiments.study import run_study as run_study
-    from counterplay.experiments.study_config import StudyConfig as StudyConfig
-    from counterplay.experiments.tuning import tune_methods as tune_methods
-    from counterplay.experiments.worlds import online_runs as online_runs
-    from counterplay.experiments.worlds import write_world as write_world
+    from counterplay.evaluation.score_files import read_scores as read_scores
+    from counterplay.evaluation.stage import Evaluation as Evaluation
     from counterplay.learning.config import Game as Game
     from counterplay.learning.config import Training as Training
     from counterplay.learning.config import Weighted as Weighted
-    from counterplay.learning.erm import erm as erm
-    from counterplay.learning.game import acl as acl
-    from counterplay.learning.opponent import opponent as opponent
-    from counterplay.learning.propensity import ps as ps
+    from counterplay.learning.methods.acl import acl as acl
+    from counterplay.learning.methods.erm import erm as erm
+    from counterplay.learning.methods.opponent import opponent as opponent
+    from counterplay.learning.methods.ps import ps as ps
     from counterplay.learning.records import Epoch as Epoch
     from counterplay.learning.records import Fit as Fit
+    from counterplay.metrics.certificate import certificate as certificate
+    from counterplay.metrics.certificate import certificates as certificates
+    from counterplay.metrics.comparison import compare as compare
+    from counterplay.metrics.comparison import paired_difference as paired_difference
+    from counterplay.metrics.doubly_robust import doubly_robust as doubly_robust
+    from counterplay.metrics.estimates import Estimate as Estimate
+    from counterplay.metrics.estimates import estimates as estimates
+    from counterplay.metrics.estimates import popularity_propensities as popularity_propensities
+    from counterplay.metrics.estimates import weights_of as weights_of
+    from counterplay.metrics.intervals import bootstrap as bootstrap
+    from counterplay.metrics.intervals import interval as interval
+    from counterplay.metrics.measures import coverage as coverage
+    from counterplay.metrics.measures import gini as gini
+    from counterplay.metrics.measures import mean_popularity as mean_popularity
+    from counterplay.metrics.measures import ranking_metrics as ranking_metrics
+    from counterplay.metrics.measures import rating_errors as rating_errors
+    from counterplay.metrics.policy_values import policy_values as policy_values
+    from counterplay.metrics.ranks import Ranks as Ranks
+    from counterplay.metrics.ranks import full_ranks as full_ranks
+    from counterplay.metrics.ranks import sampled_candidates as sampled_candidates
+    from counterplay.metrics.ranks import sampled_ranks as sampled_ranks
+    from counterplay.metrics.recommendations import top_k as top_k
+    from counterplay.metrics.recommendations import write_top_k as write_top_k
+    from counterplay.metrics.scoring import ModelScores as ModelScores
+    from counterplay.metrics.scoring import Scores as Scores
+    from counterplay.metrics.scoring import TableScores as TableScores
+    from counterplay.metrics.sensitivity import band as band
+    from counterplay.metrics.sensitivity import bands as bands
+    from counterplay.metrics.sensitivity import smallest_flip as smallest_flip
     from counterplay.models.link import Link as Link
     from counterplay.models.registry import build as build
     from counterplay.models.scorer import History as History
     from counterplay.models.scorer import Scorer as Scorer
     from counterplay.report.page import write_report as write_report
+    from counterplay.runs.candidates import compare_runs as compare_runs
+    from counterplay.runs.candidates import evaluate_run as evaluate_run
+    from counterplay.runs.candidates import evaluate_scores as evaluate_scores
+    from counterplay.runs.config import RunConfig as RunConfig
+    from counterplay.runs.online import online_runs as online_runs
+    from counterplay.runs.training import load_run as load_run
+    from counterplay.runs.training import read_record as read_record
+    from counterplay.runs.training import train_run as train_run
     from counterplay.seeding import Streams as Streams
+    from counterplay.serving.export import export_run as export_run
+    from counterplay.serving.recommend import recommend_run as recommend_run
     from counterplay.simulation.checks import Finding as Finding
     from counterplay.simulation.checks import check_world as check_world
     from counterplay.simulation.factors import Factors as Factors
@@ -110,6 +103,13 @@ if TYPE_CHECKING:
     from counterplay.simulation.two_stage import TwoStage as TwoStage
     from counterplay.simulation.values import true_values as true_values
     from counterplay.simulation.world import World as World
+    from counterplay.simulation.writing import write_world as write_world
+    from counterplay.study.config import StudyConfig as StudyConfig
+    from counterplay.study.study import Study as Study
+    from counterplay.study.study import load_study as load_study
+    from counterplay.study.study import run_study as run_study
+    from counterplay.tuning.space import Tuning as Tuning
+    from counterplay.tuning.tuning import tune_methods as tune_methods
 
 
 __version__ = "0.1.0"
@@ -140,50 +140,50 @@ _HOMES = {
         "DivergedError",
         "NotFittedError",
     ),
-    "counterplay.evaluation.certificate": ("certificate", "certificates"),
-    "counterplay.evaluation.comparison": ("compare", "paired_difference"),
-    "counterplay.evaluation.doubly_robust": ("doubly_robust",),
-    "counterplay.evaluation.estimators": (
+    "counterplay.metrics.certificate": ("certificate", "certificates"),
+    "counterplay.metrics.comparison": ("compare", "paired_difference"),
+    "counterplay.metrics.doubly_robust": ("doubly_robust",),
+    "counterplay.metrics.estimates": (
         "Estimate",
         "estimates",
         "popularity_propensities",
         "weights_of",
     ),
-    "counterplay.evaluation.intervals": ("bootstrap", "interval"),
-    "counterplay.evaluation.metrics": (
+    "counterplay.metrics.intervals": ("bootstrap", "interval"),
+    "counterplay.metrics.measures": (
         "coverage",
         "gini",
         "mean_popularity",
         "ranking_metrics",
         "rating_errors",
     ),
-    "counterplay.evaluation.policies": ("policy_values",),
-    "counterplay.evaluation.ranks": (
+    "counterplay.metrics.policy_values": ("policy_values",),
+    "counterplay.metrics.ranks": (
         "Ranks",
         "full_ranks",
         "sampled_candidates",
         "sampled_ranks",
     ),
-    "counterplay.evaluation.recommendations": ("top_k", "write_top_k"),
-    "counterplay.evaluation.scoring": ("ModelScores", "Scores", "TableScores"),
-    "counterplay.evaluation.sensitivity": ("band", "bands", "smallest_flip"),
-    "counterplay.evaluation.tables": ("read_scores",),
-    "counterplay.experiments.config": ("RunConfig",),
-    "counterplay.experiments.evaluation": ("compare_runs", "evaluate_run", "evaluate_scores"),
-    "counterplay.experiments.exporting": ("export_run",),
-    "counterplay.experiments.run": ("load_run", "read_record", "train_run"),
-    "counterplay.experiments.search": ("Tuning",),
-    "counterplay.experiments.serving": ("recommend_run",),
-    "counterplay.experiments.stage": ("Evaluation",),
-    "counterplay.experiments.study": ("Study", "load_study", "run_study"),
-    "counterplay.experiments.study_config": ("StudyConfig",),
-    "counterplay.experiments.tuning": ("tune_methods",),
-    "counterplay.experiments.worlds": ("online_runs", "write_world"),
+    "counterplay.metrics.recommendations": ("top_k", "write_top_k"),
+    "counterplay.metrics.scoring": ("ModelScores", "Scores", "TableScores"),
+    "counterplay.metrics.sensitivity": ("band", "bands", "smallest_flip"),
+    "counterplay.evaluation.score_files": ("read_scores",),
+    "counterplay.runs.config": ("RunConfig",),
+    "counterplay.runs.candidates": ("compare_runs", "evaluate_run", "evaluate_scores"),
+    "counterplay.serving.export": ("export_run",),
+    "counterplay.runs.training": ("load_run", "read_record", "train_run"),
+    "counterplay.tuning.space": ("Tuning",),
+    "counterplay.serving.recommend": ("recommend_run",),
+    "counterplay.evaluation.stage": ("Evaluation",),
+    "counterplay.study.study": ("Study", "load_study", "run_study"),
+    "counterplay.study.config": ("StudyConfig",),
+    "counterplay.tuning.tuning": ("tune_methods",),
+    "counterplay.runs.online": ("online_runs",),
     "counterplay.learning.config": ("Game", "Training", "Weighted"),
-    "counterplay.learning.erm": ("erm",),
-    "counterplay.learning.game": ("acl",),
-    "counterplay.learning.opponent": ("opponent",),
-    "counterplay.learning.propensity": ("ps",),
+    "counterplay.learning.methods.erm": ("erm",),
+    "counterplay.learning.methods.acl": ("acl",),
+    "counterplay.learning.methods.opponent": ("opponent",),
+    "counterplay.learning.methods.ps": ("ps",),
     "counterplay.learning.records": ("Epoch", "Fit"),
     "counterplay.models.link": ("Link",),
     "counterplay.models.registry": ("build",),
@@ -201,6 +201,7 @@ _HOMES = {
     "counterplay.simulation.two_stage": ("TwoStage",),
     "counterplay.simulation.values": ("true_values",),
     "counterplay.simulation.world": ("World",),
+    "counterplay.simulation.writing": ("write_world",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

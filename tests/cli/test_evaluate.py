@@ -15,9 +15,9 @@ import counterplay as cp
 from counterplay.cli import console
 from counterplay.cli.arguments import ESTIMATORS
 from counterplay.data.files import read_json
-from counterplay.experiments.config import run_config
-from counterplay.experiments.propensities import EstimatorName
-from counterplay.experiments.run import train_run
+from counterplay.evaluation.propensities import EstimatorName
+from counterplay.runs.config import run_config
+from counterplay.runs.training import train_run
 
 from .conftest import Outcome, Run
 

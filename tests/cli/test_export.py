@@ -14,8 +14,8 @@ from .conftest import Run
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from counterplay.experiments.config import run_config
-    from counterplay.experiments.run import train_run
+    from counterplay.runs.config import run_config
+    from counterplay.runs.training import train_run
 
     folder = tmp_path_factory.mktemp("export")
     rng = cp.Streams(0).numpy("rows")

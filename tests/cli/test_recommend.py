@@ -16,8 +16,8 @@ from .test_train import FAST
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on a log whose user ids are markup."""
-    from counterplay.experiments.config import run_config
-    from counterplay.experiments.run import train_run
+    from counterplay.runs.config import run_config
+    from counterplay.runs.training import train_run
 
     folder = tmp_path_factory.mktemp("recommend")
     pairs = [(user, (user + 3 * place) % 20) for user in range(1, 6) for place in range(4)]

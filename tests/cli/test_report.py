@@ -14,14 +14,14 @@ import pytest
 
 import counterplay as cp
 from counterplay.cli.report import report
-from counterplay.experiments.config import run_config
-from counterplay.experiments.evaluation import compare_runs
-from counterplay.experiments.run import train_run
-from counterplay.experiments.stage import Evaluation
-from counterplay.experiments.study import run_study
-from counterplay.experiments.study_config import StudyConfig
-from counterplay.experiments.worlds import write_world
+from counterplay.evaluation.stage import Evaluation
+from counterplay.runs.candidates import compare_runs
+from counterplay.runs.config import run_config
+from counterplay.runs.training import train_run
 from counterplay.simulation.synthetic import Synthetic
+from counterplay.simulation.writing import write_world
+from counterplay.study.config import StudyConfig
+from counterplay.study.study import run_study
 
 from .conftest import Outcome, Run
 

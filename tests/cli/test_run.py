@@ -12,11 +12,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from counterplay.experiments import study, study_config
-from counterplay.experiments.study_config import StudyConfig
-from counterplay.experiments.worlds import write_world
 from counterplay.simulation import synthetic
 from counterplay.simulation.synthetic import Synthetic
+from counterplay.simulation.writing import write_world
+from counterplay.study import config as study_config
+from counterplay.study import study
+from counterplay.study.config import StudyConfig
 
 from .conftest import Outcome, Run
 

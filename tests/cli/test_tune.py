@@ -15,7 +15,7 @@ from rich.console import Console
 import counterplay as cp
 from counterplay.cli import console
 from counterplay.data.files import read_json
-from counterplay.experiments import tuning
+from counterplay.tuning import tuning
 
 from .conftest import Run, wait_for
 
@@ -93,7 +93,7 @@ def test_json_is_what_is_written(dataset: Path, tmp_path: Path, run: Run) -> Non
         (("--estimator", "standard", "popularity"), "['standard', 'popularity']"),
         (("--k", 5, 10), "selection.k=[5, 10]"),
         (("--exposure", "pop"), "must have something to learn"),
-        (("--methods", "ips"), "'erm', 'ps' or 'acl'"),
+        (("--methods", "ips"), "one of erm, ps, acl, or your own as module:name; found 'ips'; did"),
     ],
 )
 def test_bad_settings_are_one_sentence(

@@ -15,9 +15,9 @@ import pytest
 import counterplay as cp
 from counterplay.cli import console
 from counterplay.data.files import read_json
-from counterplay.experiments.config import run_config
-from counterplay.experiments.run import train_run
-from counterplay.experiments.worlds import online_runs, write_world
+from counterplay.runs.config import run_config
+from counterplay.runs.online import online_runs
+from counterplay.runs.training import train_run
 from counterplay.simulation import checks
 from counterplay.simulation.checks import Finding, check_world
 from counterplay.simulation.logs import oracle_propensities
@@ -25,6 +25,7 @@ from counterplay.simulation.online import OnlineTest
 from counterplay.simulation.store import load_world
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.two_stage import TwoStage
+from counterplay.simulation.writing import write_world
 
 from .conftest import Outcome, Run
 

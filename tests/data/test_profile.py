@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import counterplay as cp
 from counterplay.data.profile import gini
-from counterplay.showing import to_polars
+from counterplay.display import to_polars
 
 from .conftest import tables
 

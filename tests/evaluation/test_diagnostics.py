@@ -1,326 +1,326 @@
 from __future__ import annotations
 
 import json
-import math
-from collections import defaultdict
-from fractions import Fraction
-from itertools import pairwise
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from numpy.typing import NDArray
-from scipy.stats import spearmanr
+import torch
+from numpy.typing import ArrayLike, NDArray
 
 import counterplay as cp
-from counterplay.evaluation.diagnostics import (
-    calibration,
-    decile_shares,
-    deciles_of_items,
-    means_by_decile,
-    popularity_deciles,
-    popularity_of_lists,
-    spread_of_propensities,
-)
-from counterplay.evaluation.metrics import ranking_metrics
+from counterplay.evaluation import diagnostics as module
+from counterplay.evaluation.diagnostics import diagnostics
+from counterplay.evaluation.propensities import Contestant, popularity
+from counterplay.evaluation.stage import Evaluation, Stage
+from counterplay.metrics.exposure import calibration, popularity_deciles
+from counterplay.metrics.ranks import _BYTES_A_SCORE
+from counterplay.models.items import ItemLevel
+from counterplay.models.link import Link
+from counterplay.simulation.logs import oracle_propensities
+from counterplay.simulation.synthetic import Synthetic
+from counterplay.simulation.world import World
+from counterplay.simulation.writing import split_by_rounds
 
-propensities = st.lists(
-    st.one_of(st.sampled_from([0.01, 0.1, 0.5, 1.0]), st.floats(1e-6, 1.0)), min_size=1, max_size=60
-)
-event_counts = st.lists(
-    st.one_of(st.integers(0, 3), st.integers(0, 10**6)), min_size=1, max_size=40
-).filter(any)
+pytestmark = pytest.mark.filterwarnings("ignore::counterplay.CounterplayWarning")  # tiny logs
 
-
-# spread_of_propensities
+RATES = 1.0, 0.3, 0.5
 
 
-@given(propensities)
-def test_every_row_is_in_the_histogram(drawn: list[float]) -> None:
-    q = np.array(drawn)
-    found = spread_of_propensities(1 / q)
-    edges = np.array(found["edges"])
-    assert sum(found["counts"]) == found["n"] == len(q)
-    assert len(edges) == len(found["counts"]) + 1 == 25
-    assert edges[0] == pytest.approx(min(0.01, q.min()))
-    assert edges[-1] == 1
-    np.testing.assert_allclose(np.diff(np.log(edges)), -np.log(edges[0]) / 24)
-    assert found["quantiles"]["0%"] == pytest.approx(q.min())
-    assert found["quantiles"]["100%"] == pytest.approx(q.max())
-    assert list(found["quantiles"].values()) == sorted(found["quantiles"].values())
-    assert 1 - 1e-9 <= found["ess"] <= len(q) + 1e-9
-    json.dumps(found, allow_nan=False)
+@dataclass
+class Matrix:
+    """Scores `[n_users, n_items]` that are all there; notes the most that are asked for at once."""
+
+    scores: NDArray[np.float32]
+    most: int = 0
+
+    def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.float32]:
+        found: NDArray[np.float32] = self.scores[users[:, None], items]
+        return found
+
+    def of_all(self, users: NDArray[np.integer]) -> NDArray[np.float32]:
+        self.most = max(self.most, len(users))
+        found: NDArray[np.float32] = self.scores[users]
+        return found
 
 
-def test_the_histogram_counts_what_a_loop_counts() -> None:
-    q = np.random.default_rng(0).uniform(0.05, 1, 500) ** 2
-    found = spread_of_propensities(1 / q, floor=0.001)
-    edges = found["edges"]
-    expected = [
-        sum(low <= 1 / (1 / each) < high for each in q.tolist()) for low, high in pairwise(edges)
+def contestant(name: str, scores: ArrayLike, exposure: ItemLevel | None = None) -> Contestant:
+    """Return a candidate with given scores; with an exposure model, as the game would leave it."""
+    link = Link(floor=0.02, monotone=True, initial=(0.4, 1.5, -0.6))
+    matrix = Matrix(np.array(scores, dtype=np.float32))
+    method = "given" if exposure is None else "acl"
+    return Contestant(name, matrix, None, exposure, link, method)
+
+
+def two(log: cp.Interactions, seed: int = 0) -> list[Contestant]:
+    rng = np.random.default_rng(seed)
+    found = []
+    for name in ("one", "other"):
+        exposure = ItemLevel(log.n_users, log.n_items)
+        with torch.no_grad():
+            for parameter in exposure.parameters():
+                parameter.copy_(torch.from_numpy(rng.normal(size=tuple(parameter.shape))))
+        found.append(contestant(name, rng.normal(size=(log.n_users, log.n_items)), exposure))
+    return found
+
+
+def how(*estimators: str, **settings: object) -> Evaluation:
+    plain = {"estimators": estimators or ("standard", "popularity", "robust"), "k": (5, 10)}
+    return Evaluation.model_validate(plain | settings)
+
+
+def stage_of(
+    pairs: Iterable[tuple[int, int, int]], n_users: int, n_items: int, config: Evaluation
+) -> Stage:
+    """Return the stage of a log of (user, item, part)."""
+    user, item, part = np.array(sorted(pairs)).T
+    users, items = (cp.Vocabulary.of(np.arange(n)) for n in (n_users, n_items))
+    log = cp.Interactions(users, items, user.astype(np.int32), item.astype(np.int32))
+    return Stage(cp.Split(log, part.astype(np.int8), "given"), config, explicit=False)
+
+
+def small(**settings: object) -> World:
+    plain = {"n_users": 50, "n_items": 40, "n_shown": 8, "mean_relevance": 0.5}
+    return Synthetic.model_validate(plain | settings).world()
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return small()
+
+
+@pytest.fixture(scope="module")
+def split(world: World) -> cp.Split:
+    return split_by_rounds(world.log(RATES), len(RATES))
+
+
+@pytest.fixture(scope="module")
+def found(split: cp.Split) -> dict[str, Any]:
+    return diagnostics(Stage(split, how(), explicit=False), two(split.train))
+
+
+def test_the_result_is_plain_and_complete(found: dict[str, Any], split: cp.Split) -> None:
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert list(found) == ["propensities", "popularity", "by_decile", "calibration"]
+    assert found["calibration"] == []
+    assert [(each["estimator"], each["candidate"]) for each in found["propensities"]] == [
+        ("popularity", None),
+        ("robust", "one"),
+        ("robust", "other"),
     ]
-    assert found["counts"] == expected
-    assert edges[0] == 0.001
+    for each in found["propensities"]:
+        assert list(each) == [
+            "estimator", "candidate", "n", "ess", "top_share", "quantiles", "edges", "counts",
+        ]  # fmt: skip
+        assert sum(each["counts"]) == each["n"] == len(split.test)
+        assert each["edges"][0] == 0.01
+    for each in found["popularity"]["recommended"]:
+        assert list(each) == [
+            "candidate", "k", "n_users", "shares", "mean_popularity", "coverage", "gini",
+        ]  # fmt: skip
+    for each in found["by_decile"]:
+        assert list(each) == [
+            "candidate", "metric", "k", "decile", "n", "value", "low", "high",
+        ]  # fmt: skip
+    assert len(found["by_decile"]) == 2 * 3 * 2 * 10
 
 
-@pytest.mark.parametrize("q", [1.0, 0.3, 1e-9])
-def test_equal_weights_are_no_special_case(q: float) -> None:
-    found = spread_of_propensities(np.full(7, 1 / q))
-    assert (found["n"], found["ess"], max(found["counts"])) == (7, pytest.approx(7), 7)
-    assert list(found["quantiles"].values()) == [pytest.approx(q)] * 7
-    assert found["top_share"] == pytest.approx(1 / 7)
-    assert list(found["quantiles"]) == ["0%", "1%", "25%", "50%", "75%", "99%", "100%"]
+def test_propensities_are_those_of_the_estimators(split: cp.Split) -> None:
+    stage = Stage(split, how("standard", "popularity", clip=0.2), explicit=False)
+    (each,) = diagnostics(stage, two(split.train))["propensities"]
+    q = np.maximum(popularity(stage.train, stage.targets, 1.0, 0.01), 0.2)
+    assert each["quantiles"]["50%"] == pytest.approx(np.median(q))
+    assert each["quantiles"]["0%"] == pytest.approx(q.min())
+    assert each["ess"] == pytest.approx((1 / q).sum() ** 2 / (1 / q**2).sum())
 
 
-@pytest.mark.parametrize("floor", [0.5, 1 - 1e-9, np.nextafter(1, 0)])
-def test_a_floor_next_to_one_has_edges_too(floor: float) -> None:
-    assert sum(spread_of_propensities(1 / np.array([floor, 1.0, 1.0]), floor=floor)["counts"]) == 3
-
-
-@pytest.mark.parametrize("weights", [[], [2.0, np.inf], [2.0, np.nan], [0.5, 2.0]])
-def test_what_are_no_inverse_propensities_are_refused(weights: list[float]) -> None:
-    with pytest.raises(cp.DataError, match="weights must be"):
-        spread_of_propensities(np.array(weights, dtype=np.float64))
-
-
-# popularity_deciles
-
-
-def decile_by_hand(item: int, events: list[int]) -> int:
-    """Return the smallest decile that the item and all before it fit into."""
-    before = sum(n for other, n in enumerate(events) if (n, other) <= (events[item], item))
-    share = Fraction(before, sum(events))
-    return next(decile for decile in range(1, 11) if share <= Fraction(decile, 10))
-
-
-@given(event_counts)
-def test_deciles_equal_those_by_hand(events: list[int]) -> None:
-    found = popularity_deciles(np.array(events))
-    assert found.tolist() == [decile_by_hand(item, events) for item in range(len(events))]
-
-
-@given(event_counts)
-def test_every_item_is_in_one_decile_and_popular_ones_are_higher(events: list[int]) -> None:
-    counts = np.array(events)
-    deciles = popularity_deciles(counts)
-    rows = deciles_of_items(deciles, counts)
-    assert [each["decile"] for each in rows] == list(range(1, 11))
-    assert sum(each["items"] for each in rows) == len(events)
-    assert math.fsum(each["logged"] for each in rows) == pytest.approx(1)
-    assert all(each["logged"] == 0 for each in rows if each["items"] == 0)
-    assert (np.diff(deciles[np.lexsort((np.arange(len(events)), counts))]) >= 0).all()
-    assert deciles[counts == 0].tolist() == [1] * int((counts == 0).sum())
-    assert deciles.max() == 10
-    json.dumps(rows, allow_nan=False)
-
-
-@given(st.integers(1, 30))
-def test_equally_popular_items_are_told_apart_by_their_index(a_decile: int) -> None:
-    found = popularity_deciles(np.full(10 * a_decile, 7))
-    np.testing.assert_array_equal(found, np.repeat(np.arange(1, 11), a_decile))
-
-
-def test_deciles_of_small_catalogues() -> None:
-    assert popularity_deciles(np.array([3])).tolist() == [10]
-    assert popularity_deciles(np.array([0, 9, 0])).tolist() == [1, 10, 1]
-    assert popularity_deciles(np.array([1, 9])).tolist() == [1, 10]
-    rows = deciles_of_items(np.array([1, 10]), np.array([1, 9]))
-    assert [each["items"] for each in rows] == [1, *[0] * 8, 1]
-    assert [each["logged"] for each in rows] == [0.1, *[0.0] * 8, 0.9]
-
-
-def test_no_events_are_all_tail() -> None:
-    deciles = popularity_deciles(np.zeros(4, dtype=np.int64))
-    assert deciles.tolist() == [1, 1, 1, 1]
-    assert decile_shares(deciles, np.zeros(4)) == [0.0] * 10
-
-
-# popularity_of_lists
-
-
-@given(st.data())
-def test_lists_equal_a_loop_over_their_places(data: st.DataObject) -> None:
-    events = np.array(data.draw(event_counts))
-    place = st.integers(-1, len(events) - 1)
-    k = data.draw(st.integers(1, 4))
-    drawn = data.draw(st.lists(st.lists(place, min_size=k, max_size=k), min_size=1, max_size=8))
+def test_lists_equal_a_loop_over_users(found: dict[str, Any], split: cp.Split) -> None:
+    seen = set(split.interactions.take(split.part < 2).pair.tolist())
+    n_items = split.train.n_items
+    events = np.bincount(split.train.item, minlength=n_items)
     deciles = popularity_deciles(events)
-    found = popularity_of_lists(np.array(drawn), deciles, events)
-    items = [item for row in drawn for item in row if item >= 0]
-    if not items:
-        assert found is None
-        return
-    assert found is not None
-    assert found["shares"] == [
-        pytest.approx(sum(deciles[item] == decile for item in items) / len(items))
-        for decile in range(1, 11)
+    users = sorted(set(split.test.user.tolist()))
+    for each, candidate in zip(found["popularity"]["recommended"], two(split.train), strict=True):
+        assert isinstance(candidate.scores, Matrix)
+        items: list[int] = []
+        for user in users:
+            best_first = np.argsort(-candidate.scores.scores[user], kind="stable").tolist()
+            items += [item for item in best_first if user * n_items + item not in seen][:10]
+        assert (each["candidate"], each["k"], each["n_users"]) == (candidate.name, 10, len(users))
+        shares = np.bincount(deciles[items], minlength=11)[1:] / len(items)
+        assert each["shares"] == pytest.approx(shares.tolist())
+        assert each["mean_popularity"] == pytest.approx(events[items].mean())
+        assert each["coverage"] == pytest.approx(len(set(items)) / n_items)
+    logged = found["popularity"]["logged_mean_popularity"]
+    assert logged == pytest.approx(np.mean([events[item] for item in split.train.item.tolist()]))
+
+
+def test_rows_are_grouped_by_the_decile_of_their_item(
+    found: dict[str, Any], split: cp.Split
+) -> None:
+    stage = Stage(split, how(), explicit=False)
+    events = np.bincount(split.train.item, minlength=split.train.n_items)
+    deciles = popularity_deciles(events)
+    rows = iter(found["by_decile"])
+    for candidate in two(split.train):
+        for (metric, k), values in stage.values(candidate).items():
+            for decile in range(1, 11):
+                mine = [
+                    value
+                    for value, item in zip(values.tolist(), split.test.item.tolist(), strict=True)
+                    if deciles[item] == decile
+                ]
+                each = next(rows)
+                assert (each["candidate"], each["metric"], each["k"], each["decile"]) == (
+                    candidate.name, metric, k, decile,
+                )  # fmt: skip
+                assert each["n"] == len(mine)
+                assert each["value"] == (pytest.approx(np.mean(mine)) if mine else None)
+    assert next(rows, None) is None
+
+
+def test_the_same_seed_gives_the_same_and_another_other_intervals(
+    found: dict[str, Any], split: cp.Split
+) -> None:
+    again, other = (
+        diagnostics(Stage(split, how(seed=seed), explicit=False), two(split.train))
+        for seed in (0, 1)
+    )
+    assert again == found
+    assert other["by_decile"] != found["by_decile"]
+    assert other["popularity"] == found["popularity"]
+
+
+def test_alike_candidates_have_alike_diagnostics(split: cp.Split) -> None:
+    """Resamples and sampled users are the same for all."""
+    one, _ = two(split.train)
+    stage = Stage(split, how(), explicit=False)
+    found = diagnostics(stage, [one, replace(one, name="twin")])
+    rows = found["by_decile"]
+    half = len(rows) // 2
+    assert [each | {"candidate": "one"} for each in rows[half:]] == rows[:half]
+    first, second = found["popularity"]["recommended"]
+    assert second | {"candidate": "one"} == first
+
+
+def test_of_many_users_some_are_looked_at(
+    split: cp.Split, found: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOST_USERS", 7)
+    stages = [Stage(split, how("standard", seed=seed), explicit=False) for seed in (0, 0, 1)]
+    a, b, c = (diagnostics(each, two(split.train))["popularity"] for each in stages)
+    assert [each["n_users"] for each in a["recommended"]] == [7, 7]
+    assert a == b
+    assert a["recommended"] != c["recommended"]
+    assert a["deciles"] == found["popularity"]["deciles"]
+
+
+def test_memory_changes_nothing_but_how_many_are_scored_at_once(
+    split: cp.Split, found: dict[str, Any]
+) -> None:
+    memory = 3 * split.train.n_items * _BYTES_A_SCORE
+    candidates = two(split.train)
+    again = diagnostics(Stage(split, how(memory=memory), explicit=False), candidates)
+    assert again == found
+    assert [each.scores.most for each in candidates if isinstance(each.scores, Matrix)] == [3, 3]
+
+
+# worlds
+
+
+def test_calibration_is_against_the_worlds_propensities(world: World, split: cp.Split) -> None:
+    config = how("standard", "oracle", "popularity", "robust")
+    stage = Stage(split, config, explicit=False, world=world)
+    found = diagnostics(stage, two(split.train))
+    assert [(each["estimator"], each["candidate"]) for each in found["calibration"]] == [
+        ("popularity", None),
+        ("robust", "one"),
+        ("robust", "other"),
     ]
-    assert math.fsum(found["shares"]) == pytest.approx(1)
-    assert found["mean_popularity"] == pytest.approx(np.mean([events[item] for item in items]))
-    assert found["coverage"] == pytest.approx(len(set(items)) / len(events))
-    assert 0 <= found["gini"] < 1
-    shuffled = popularity_of_lists(np.array(drawn[::-1]), deciles, events)
-    assert shuffled == found
-
-
-# means_by_decile
-
-
-Rows = tuple[
-    dict[tuple[str, int], NDArray[np.float64]], NDArray[np.int64], NDArray[np.int64]
-]  # values, deciles, users
-
-
-def rows_of(seed: int, n: int, n_users: int) -> Rows:
-    rng = np.random.default_rng(seed)
-    ranks = rng.integers(1, 15, n).astype(np.float64)
-    values = ranking_metrics(ranks, np.arange(n), names=("hit", "mrr"), k=(3, 10))
-    return values, rng.choice([1, 2, 7, 10], n), rng.integers(0, n_users, n)
-
-
-@given(st.integers(0, 99), st.integers(1, 60), st.integers(1, 8))
-def test_means_equal_a_loop_over_rows(seed: int, n: int, n_users: int) -> None:
-    values, deciles, users = rows_of(seed, n, n_users)
-    found = means_by_decile(values, deciles, users, np.random.default_rng(0), n_resamples=200)
-    assert [(each["metric"], each["k"], each["decile"]) for each in found] == [
-        (*key, decile) for key in values for decile in range(1, 11)
-    ]
-    for each in found:
-        of_decile, of_users = [], set()
-        for row, value in enumerate(values[each["metric"], each["k"]].tolist()):
-            if deciles[row] == each["decile"]:
-                of_decile.append(value)
-                of_users.add(int(users[row]))
-        assert each["n"] == len(of_decile)
-        expected = None if not of_decile else pytest.approx(np.mean(of_decile))
-        assert each["value"] == expected
-        known = len(of_users) > 1
-        assert (each["low"] is not None, each["high"] is not None) == (known, known)
-    for key in values:
-        assert sum(each["n"] for each in found if (each["metric"], each["k"]) == key) == n
+    assert found["propensities"][0]["estimator"] == "oracle"
+    true = oracle_propensities(world, stage.targets)
+    q = popularity(stage.train, stage.targets, 1.0, 0.01)
+    expected = calibration(q, true)
+    first = found["calibration"][0]
+    assert first["correlation"] == pytest.approx(expected["correlation"])
+    assert first["bins"] == [pytest.approx(each) for each in expected["bins"]]
+    assert np.average(
+        [each["true"] for each in first["bins"]], weights=[each["n"] for each in first["bins"]]
+    ) == pytest.approx(true.mean())
     json.dumps(found, allow_nan=False)
 
 
-@given(st.integers(0, 99))
-def test_the_names_of_users_and_the_order_of_rows_do_not_matter(seed: int) -> None:
-    values, deciles, users = rows_of(seed, 50, 6)
-    rng = np.random.default_rng(seed)
-    names, order = rng.permutation(6), rng.permutation(50)
-    before, renamed, reordered = (
-        means_by_decile(*rows, np.random.default_rng(1), n_resamples=200)
-        for rows in (
-            (values, deciles, users),
-            (values, deciles, names[users]),
-            ({key: each[order] for key, each in values.items()}, deciles[order], users[order]),
-        )
-    )
-    for one, other, third in zip(before, renamed, reordered, strict=True):
-        assert (one["n"], one["value"]) == (other["n"], other["value"])
-        for name in ("value", "low", "high"):
-            assert third[name] == (None if one[name] is None else pytest.approx(one[name]))
+def test_logged_true_propensities_are_on_the_diagonal() -> None:
+    world = small(examination=1.0)  # else the log knows the place too
+    split = split_by_rounds(world.log((1.0, 1.0, 1.0), with_truth=True), 3)
+    stage = Stage(split, how("logged"), explicit=False, world=world)
+    (each,) = diagnostics(stage, two(split.train))["calibration"]
+    assert each["correlation"] == pytest.approx(1)
+    assert len(each["bins"]) == 10
+    for one in each["bins"]:
+        assert one["estimated"] == pytest.approx(one["true"])
 
 
-def test_an_interval_covers_the_truth_as_often_as_it_says() -> None:
-    """Of 200 intervals at 90%, 163 to 196 cover: 1 alarm in 10,000 were they exact.
-
-    Rows of a user are alike, so intervals over rows would cover about half.
-    """
-    covered = 0
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        users = np.repeat(np.arange(80), 6)
-        values = (0.5 + rng.normal(size=80))[users]
-        (found,) = [
-            each
-            for each in means_by_decile(
-                {("mse", 0): values}, np.full(480, 4), users, rng, level=0.9
-            )
-            if each["n"]
-        ]
-        covered += found["low"] <= 0.5 <= found["high"]
-    assert 163 <= covered <= 196
+# odd logs
 
 
-def test_a_wider_level_is_a_wider_interval() -> None:
-    values, deciles, users = rows_of(3, 200, 30)
-    narrow, wide = (
-        means_by_decile(
-            values, deciles, users, np.random.default_rng(0), level=level, n_resamples=1000
-        )
-        for level in (0.5, 0.99)
-    )
-    known = [(one, other) for one, other in zip(narrow, wide, strict=True) if one["n"]]
-    assert len(known) == 4 * 4
-    assert all(other["low"] < one["low"] < one["high"] < other["high"] for one, other in known)
-
-
-# calibration
-
-
-@given(propensities, st.integers(0, 9))
-def test_the_truth_is_on_the_diagonal(drawn: list[float], seed: int) -> None:
-    q = np.array(drawn)
-    found = calibration(q, q)
-    assert sum(each["n"] for each in found["bins"]) == len(q)
-    assert 1 <= len(found["bins"]) <= 10
-    assert all(each["estimated"] == each["true"] for each in found["bins"])
-    assert found["correlation"] == (pytest.approx(1) if len(set(drawn)) > 1 else None)
-    order = np.random.default_rng(seed).permutation(len(q))
-    for one, other in zip(found["bins"], calibration(q[order], q[order])["bins"], strict=True):
-        assert one == pytest.approx(other)
+def test_ratings_rank_nothing(dataset: Path) -> None:
+    split = cp.load_split(dataset)
+    stage = Stage(split, how("standard", "popularity"), explicit=True)
+    found = diagnostics(stage, two(split.train))
+    assert found["popularity"]["recommended"] == []
+    assert {(each["metric"], each["k"]) for each in found["by_decile"]} == {("mse", 0), ("mae", 0)}
+    assert sum(each["n"] for each in found["by_decile"]) == 4 * len(split.test)
     json.dumps(found, allow_nan=False)
 
 
-@given(st.integers(1, 80), st.integers(0, 9))
-def test_bins_equal_a_loop_over_sorted_rows(n: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    estimated, true = rng.permutation(n) / n + 1 / n, rng.uniform(0.1, 1, n)
-    by_bin = defaultdict(list)
-    for place, row in enumerate(sorted(range(n), key=lambda row: estimated[row])):
-        by_bin[10 * (2 * place + 1) // (2 * n)].append(row)
-    found = calibration(estimated, true)
-    assert found["bins"] == [
-        {
-            "n": len(rows),
-            "estimated": pytest.approx(estimated[rows].mean()),
-            "true": pytest.approx(true[rows].mean()),
-        }
-        for rows in by_bin.values()
-    ]
-    sizes = [each["n"] for each in found["bins"]]
-    assert len(sizes) == min(n, 10)
-    assert max(sizes) - min(sizes) <= 1
+def test_one_item_that_all_have_seen() -> None:
+    pairs = [(user, 0, part) for user in range(3) for part in (0, 2)]
+    stage = stage_of(pairs, 3, 1, how("standard", "popularity"))
+    found = diagnostics(stage, [contestant("one", np.ones((3, 1)))])
+    assert found["popularity"]["recommended"] == []  # nothing is left to recommend
+    assert [each["items"] for each in found["popularity"]["deciles"]] == [*[0] * 9, 1]
+    assert [each["logged"] for each in found["popularity"]["deciles"]] == [*[0.0] * 9, 1.0]
+    assert found["popularity"]["logged_mean_popularity"] == 3
+    (equal,) = found["propensities"]
+    assert (equal["ess"], equal["counts"][-1]) == (pytest.approx(3), 3)
+    assert {each["decile"] for each in found["by_decile"] if each["n"]} == {10}
 
 
-def test_the_correlation_is_spearmans() -> None:
-    rng = np.random.default_rng(0)
-    estimated, true = rng.integers(1, 9, 100) / 10, rng.integers(1, 9, 100) / 10
-    expected = spearmanr(estimated, true).statistic
-    assert calibration(estimated, true)["correlation"] == pytest.approx(expected)
-    assert calibration(true**3 / 7, true)["correlation"] == pytest.approx(1)
-    assert calibration(1 - true, true)["correlation"] == pytest.approx(-1)
+def test_items_that_training_never_saw_are_in_the_tail() -> None:
+    pairs = [(0, 0, 0), (0, 1, 2), (1, 0, 0), (1, 2, 2), (2, 2, 0), (2, 3, 2)]
+    stage = stage_of(pairs, 3, 4, how("standard", k=(1,), metrics=("hit",)))
+    scores = np.array([[0, 9, 0, 0], [0, 0, 0, 0], [0, 0, 0, 9]])  # finds two of three, and guesses
+    found = diagnostics(stage, [contestant("one", scores)], k=1)
+    rows = {each["decile"]: each for each in found["by_decile"]}
+    assert (rows[1]["n"], rows[1]["value"]) == (2, 1.0)  # items 1 and 3, of two users
+    assert (rows[1]["low"], rows[1]["high"]) == (1.0, 1.0)
+    assert (rows[4]["n"], rows[4]["value"], rows[4]["low"]) == (1, 1 / 3, None)  # item 2, of one
+    assert (rows[10]["n"], rows[10]["value"], rows[10]["low"]) == (0, None, None)
+    assert found["popularity"]["deciles"][0] == {"decile": 1, "items": 2, "logged": 0.0}
+    (each,) = found["popularity"]["recommended"]
+    assert each["shares"][0] == pytest.approx(1)  # items 1, 1 and 3: of equals the first
 
 
-def test_what_is_constant_has_one_bin_and_no_correlation() -> None:
-    true = np.array([0.1, 0.2, 0.9])
-    found = calibration(np.full(3, 0.5), true)
-    assert found == {
-        "correlation": None,
-        "bins": [{"n": 3, "estimated": 0.5, "true": pytest.approx(0.4)}],
-    }
-    assert calibration(true, np.full(3, 0.5))["correlation"] is None
-    assert calibration(true[:1], true[:1])["correlation"] is None
+def test_scores_of_few_pairs_leave_places_empty() -> None:
+    pairs = [(0, 0, 0), (0, 1, 2), (1, 0, 0), (1, 2, 2)]
+    stage = stage_of(pairs, 2, 3, how("standard"))
+    scores = np.full((2, 3), -np.inf)
+    scores[:, 1] = 1
+    (each,) = diagnostics(stage, [contestant("few", scores)])["popularity"]["recommended"]
+    assert (each["n_users"], each["coverage"]) == (2, pytest.approx(1 / 3))
+    assert sum(each["shares"]) == pytest.approx(1)
 
 
-def test_equal_estimates_stay_together() -> None:
-    """As at a floor: which of them comes first says nothing."""
-    estimated = np.array([0.01] * 50 + [0.2 + i / 100 for i in range(50)])
-    sizes = [each["n"] for each in calibration(estimated, estimated)["bins"]]
-    assert sizes == [50, 10, 10, 10, 10, 10]
+def test_no_cutoff_below_one(split: cp.Split) -> None:
+    with pytest.raises(cp.ConfigError, match="k must be 1 or more; found 0"):
+        diagnostics(Stage(split, how("standard"), explicit=False), two(split.train), k=0)
 
 
-def test_calibration_needs_both_of_each_row() -> None:
-    for estimated, true in ((np.ones(3), np.ones(2)), (np.ones(0), np.ones(0))):
-        with pytest.raises(cp.DataError, match="of the same rows, at least one"):
-            calibration(estimated, true)
+def test_validation_rows_have_diagnostics_too(split: cp.Split) -> None:
+    stage = Stage(split, how("popularity", part="validation"), explicit=False)
+    found = diagnostics(stage, two(split.train))
+    assert found["propensities"][0]["n"] == len(split.validation)

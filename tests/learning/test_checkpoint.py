@@ -9,10 +9,10 @@ import torch
 
 import counterplay as cp
 from counterplay.learning.config import Game, Training, Weighted
-from counterplay.learning.erm import erm
-from counterplay.learning.game import acl
+from counterplay.learning.methods.acl import acl
+from counterplay.learning.methods.erm import erm
+from counterplay.learning.methods.ps import ps
 from counterplay.learning.optimizers import Optimizer
-from counterplay.learning.propensity import ps
 from counterplay.learning.records import Fit
 from counterplay.models.registry import ModelName, build
 from counterplay.models.scorer import Scorer

@@ -13,28 +13,42 @@ import counterplay as cp
 from counterplay.learning.config import Training
 from counterplay.learning.effect import ALIKE
 from counterplay.learning.fitting import fit
-from counterplay.learning.records import Epoch
+from counterplay.learning.method import Method
+from counterplay.learning.records import Epoch, Meter
 
 LOG = cp.read({"user": [0, 0, 1, 1], "item": [0, 1, 1, 2]})
 EFFECT = "no effect; this is plain learning"
+
+
+class Told(Method[Training]):
+    """Plays nothing: its epochs are as given, whatever the meter says."""
+
+    def __init__(self, epochs: Sequence[Epoch], *, exposure: bool) -> None:
+        models = {role: cp.build("gmf", LOG, dim=2) for role in ("candidate", "exposure")}
+        super().__init__(models, LOG, Training(epochs=len(epochs)))
+        if exposure:
+            self.players["exposure"] = models["exposure"]
+        self.told = epochs
+
+    def step(self, batch: object, meter: Meter) -> None:  # noqa: ARG002 - it plays nothing
+        meter.epoch = lambda number, *_: self.told[number]  # type: ignore[method-assign]
+
+
+class Judging(Told):
+    judges = True
 
 
 def notes(
     epochs: Sequence[Epoch], *, exposure: bool = True, values: Sequence[float] | None = None
 ) -> list[str]:
     """Return what is said of a method whose epochs are as given."""
-    candidate, other = (cp.build("gmf", LOG, dim=2) for _ in range(2))
+    method = (Told if exposure else Judging)(epochs, exposure=exposure)
     left = iter(values or ())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fit(
-            lambda number: epochs[number],
-            candidate,
-            LOG,
-            Training(epochs=len(epochs)),
-            [],
-            exposure=other if exposure else None,
-            validate=None if values is None else lambda model: _of(model, candidate, left),
+            method,
+            validate=None if values is None else lambda model: _of(model, method.candidate, left),
         )
     assert {each.category for each in caught} <= {cp.CounterplayWarning}
     return [str(each.message) for each in caught]

@@ -10,10 +10,10 @@ import torch
 
 import counterplay as cp
 from counterplay.learning.config import Game, LinkSettings, Training, Weighted
-from counterplay.learning.erm import erm
-from counterplay.learning.game import acl
 from counterplay.learning.losses import LOSSES, LossName
-from counterplay.learning.propensity import ps
+from counterplay.learning.methods.acl import acl
+from counterplay.learning.methods.erm import erm
+from counterplay.learning.methods.ps import ps
 from counterplay.learning.weighting import Groups, weighted_loss
 from counterplay.models.link import Link
 from counterplay.models.registry import build

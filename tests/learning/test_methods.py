@@ -11,9 +11,9 @@ import torch
 
 import counterplay as cp
 from counterplay.learning.config import Game, LinkSettings, Training, Weighted
-from counterplay.learning.erm import erm
-from counterplay.learning.game import acl
-from counterplay.learning.propensity import ps
+from counterplay.learning.methods.acl import acl
+from counterplay.learning.methods.erm import erm
+from counterplay.learning.methods.ps import ps
 from counterplay.learning.records import Epoch, Fit
 from counterplay.models.given import GivenExposure
 from counterplay.models.registry import ModelName, build

@@ -13,8 +13,8 @@ from torch import Tensor
 import counterplay as cp
 from counterplay.learning.batches import PairBatches
 from counterplay.learning.config import Game, LinkSettings
-from counterplay.learning.erm import erm
-from counterplay.learning.opponent import opponent
+from counterplay.learning.methods.erm import erm
+from counterplay.learning.methods.opponent import opponent
 from counterplay.models.items import ItemLevel
 from counterplay.models.registry import ModelName, build
 from counterplay.models.scorer import History, Scorer
@@ -66,7 +66,7 @@ def test_g_moves_and_the_candidate_does_not(name: ModelName, checkerboard: Check
     assert same_state(candidate, before)
     assert [key for key, value in candidate.named_parameters() if value.grad is not None] == []
     assert not candidate.training
-    assert fit.candidate is exposure
+    assert fit.exposure is exposure
     for key, value in exposure.state_dict().items():
         assert not torch.equal(value, start.state_dict()[key]), key
 

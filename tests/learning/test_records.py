@@ -14,7 +14,8 @@ def fit_of(*epochs: Epoch, exposure: bool = False, best: int = 0) -> Fit:
     log = cp.read({"user": [1, 2], "item": [3, 4]})
     model = cp.build("gmf", log, dim=2, generator=cp.Streams(0).torch("model"))
     opponent = cp.build("pop", log, dim=2, generator=cp.Streams(0).torch("other"))
-    return Fit(model, opponent if exposure else None, None, list(epochs), best, "all were run")
+    players = {"candidate": model} | ({"exposure": opponent} if exposure else {})
+    return Fit(players, list(epochs), best, "all were run")
 
 
 def test_an_epoch_shows_what_it_has() -> None:
@@ -66,7 +67,7 @@ def test_a_meter_by_hand() -> None:
     meter.add(3, candidate_loss=torch.tensor(5.0), objective=torch.tensor(2.0))
     meter.add_weights(torch.tensor([[1.0, 2.0], [4.0, 5.0]]))
     meter.add_weights(torch.tensor([[8.0]]))
-    epoch = meter.epoch(7)
+    epoch = meter.epoch(7, {}, None)
     assert epoch.epoch == 7
     assert epoch.candidate_loss == pytest.approx((3 + 3 * 5) / 4)
     assert epoch.objective == 2
@@ -76,8 +77,8 @@ def test_a_meter_by_hand() -> None:
 
 
 def test_without_weights_there_is_no_effective_sample() -> None:
-    assert Meter().epoch(0).ess is None
-    assert Meter().epoch(0).propensity is None
+    assert Meter().epoch(0, {}, None).ess is None
+    assert Meter().epoch(0, {}, None).propensity is None
 
 
 def test_the_effective_sample_is_that_of_the_weights_that_the_loss_sees() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 import counterplay as cp
 from counterplay.learning.config import Game, Training, Weighted
-from counterplay.learning.erm import erm
-from counterplay.learning.game import acl
+from counterplay.learning.methods.acl import acl
+from counterplay.learning.methods.erm import erm
 
 from .conftest import Checkerboard
 

@@ -17,10 +17,10 @@ from numpy.testing import assert_allclose
 
 import counterplay as cp
 from counterplay.learning.config import Game, LinkSettings, Training, Weighted
-from counterplay.learning.erm import erm
-from counterplay.learning.game import acl
-from counterplay.learning.opponent import opponent
-from counterplay.learning.propensity import ps
+from counterplay.learning.methods.acl import acl
+from counterplay.learning.methods.erm import erm
+from counterplay.learning.methods.opponent import opponent
+from counterplay.learning.methods.ps import ps
 from counterplay.learning.records import Fit
 
 from .by_hand import Array, ByHand, Rows, Table, delta, double_precision, rows_of, slope

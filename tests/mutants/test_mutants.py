@@ -10,7 +10,7 @@ import pytest
 from .mutation import ROOT, Mutant, concerned, mutants
 
 ALL = mutants()
-ROOMS = {"learning", "models", "evaluation", "data", "experiments"}
+ROOMS = {"learning", "models", "metrics", "evaluation", "data", "runs", "study"}
 
 
 def test_there_are_many_of_different_names_in_all_rooms() -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.data.interactions import Interactions
-from counterplay.evaluation.ranks import hide
+from counterplay.metrics.ranks import hide
 from counterplay.simulation.checks import check_world
 from counterplay.simulation.logs import DAY, START
 from counterplay.simulation.store import load_world, save_world

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from counterplay.evaluation.intervals import bootstrap
+from counterplay.metrics.intervals import bootstrap
 from counterplay.simulation.arms import Change, Measure, OnlineResult, change, measured, ratios
 from counterplay.simulation.online import OnlineTest
 from counterplay.simulation.sequential import always_valid

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 
 import counterplay as cp
-from counterplay.evaluation.recommendations import top_k
-from counterplay.evaluation.scoring import Scores
-from counterplay.experiments.config import configured
+from counterplay.metrics.recommendations import top_k
+from counterplay.metrics.scoring import Scores
+from counterplay.settings import configured
 from counterplay.simulation import online
 from counterplay.simulation.arms import OnlineResult
 from counterplay.simulation.factors import Factors

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import counterplay as cp
-from counterplay.evaluation import ranks
+from counterplay.metrics import ranks
 from counterplay.simulation import values
 from counterplay.simulation.factors import Factors
 from counterplay.simulation.policies import Scored

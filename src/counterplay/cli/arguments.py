@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from counterplay.errors import ConfigError
+from counterplay.learning.methods import METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +23,8 @@ _SEVERAL = {
     "--shares": _NUMBER,
     "--estimators": _NAME,
     "--estimator": _NAME,
-    "--methods": "erm|ps|acl",
-    "--candidates": "pop|erm|ps|acl",
+    "--methods": "|".join([*METHODS, r"[\w.]+:\w+"]),
+    "--candidates": "|".join(["pop", *METHODS]),
 }
 
 

@@ -28,7 +28,7 @@ from rich.progress import (
 from rich.table import Column, Table
 from rich.text import Text
 
-from counterplay.experiments.notes import noted
+from counterplay.notes import noted
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 

@@ -13,7 +13,7 @@ from counterplay.data.files import write_json
 from counterplay.errors import ConfigError
 
 if TYPE_CHECKING:
-    from counterplay.experiments.stage import Evaluation
+    from counterplay.evaluation.stage import Evaluation
 
 _Protocol = Annotated[
     Literal["full", "sampled"] | None,
@@ -69,7 +69,7 @@ def evaluate(
 
     Example: counterplay evaluate runs/game --k 5 10 --estimators standard robust --gamma 1.5 2
     """
-    from counterplay.experiments.evaluation import evaluate_run, evaluate_scores
+    from counterplay.runs.candidates import evaluate_run, evaluate_scores
 
     check_out(out, scores, ending=".json")
     settings = _settings(protocol, k, estimator, gamma, part, seed, assignments)
@@ -115,7 +115,7 @@ def compare(
 
     Example: counterplay compare runs/erm runs/game --k 10 --estimators popularity robust-shared
     """
-    from counterplay.experiments.evaluation import compare_runs
+    from counterplay.runs.candidates import compare_runs
 
     check_out(out, *(scores or ()), ending=".json")
     settings = _settings(protocol, k, estimator, gamma, part, seed, assignments)
@@ -137,8 +137,8 @@ def _settings(
     seed: int | None,
     assignments: list[str] | None,
 ) -> Evaluation:
-    from counterplay.experiments.config import configured
-    from counterplay.experiments.stage import Evaluation
+    from counterplay.evaluation.stage import Evaluation
+    from counterplay.settings import configured
 
     options: dict[str, Any] = {
         "protocol": protocol,
@@ -208,7 +208,7 @@ def _show_cold(cold: dict[str, Any], part: str) -> None:
 
 
 def _show_comparisons(found: list[dict[str, Any]]) -> None:
-    from counterplay.evaluation.comparison import beyond_chance
+    from counterplay.metrics.comparison import beyond_chance
 
     console.print_table(
         "differences on the same rows; intervals and p by resampling users, for all pairs of an "

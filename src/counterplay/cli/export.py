@@ -31,7 +31,7 @@ def export(
 
     Example: counterplay export runs/game --out exported --ann --onnx
     """
-    from counterplay.experiments.exporting import export_run
+    from counterplay.serving.export import export_run
 
     with console.notes(), console.working(f"exporting {run.name}"):
         described = export_run(run, out, data=data, format=format, ann=ann, onnx=onnx)

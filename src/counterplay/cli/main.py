@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable
 from functools import cache
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,7 +25,6 @@ from counterplay.cli.export import export
 from counterplay.cli.prepare import prepare
 from counterplay.cli.recommend import recommend
 from counterplay.cli.report import report
-from counterplay.cli.reproduce import reproduce
 from counterplay.cli.run import demo, run
 from counterplay.cli.train import train
 from counterplay.cli.tune import tune
@@ -43,7 +43,6 @@ COMMANDS: dict[str, list[Callable[..., None]]] = {  # panels of the help, in the
     "Step by step": [prepare, train, tune, evaluate, compare, recommend, export],
     "Worlds": [simulate, online, check_world],
     "Public data": [datasets, download],
-    "The paper": [reproduce],
 }
 
 app = typer.Typer(
@@ -74,22 +73,23 @@ def _root(
 
 
 @cache
-def _parser() -> Callable[..., int | None]:
-    """Return the command line, whose making takes a while, for all that one process asks of it."""
-    return typer.main.get_command(app)
+def _parser(asked: typer.Typer) -> Callable[..., int | None]:
+    """Return a command line, whose making takes a while, for all that one process asks of it."""
+    return typer.main.get_command(asked)
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; every way out has one line and one exit code."""
+def main(arguments: list[str] | None = None, asked: typer.Typer = app, name: str = NAME) -> None:
+    """Run a command line, `counterplay` itself or one beside it; every way out has one line."""
     is_command = arguments is None
     if arguments is None:
         signals.listen()
+        sys.path.append(str(Path.cwd()))  # at the end: for a method of one's own, and nothing else
         if isinstance(sys.stdout, TextIOWrapper):  # ids may hold what the terminal cannot show
             sys.stdout.reconfigure(errors="backslashreplace")
         arguments = sys.argv[1:]
     words = spread(arguments) or ["--help"]
     try:
-        code = _parser()(words, prog_name=NAME, standalone_mode=False, obj=words)  # or None
+        code = _parser(asked)(words, prog_name=name, standalone_mode=False, obj=words)  # or None
         if code == INTERRUPTED:
             raise KeyboardInterrupt
         sys.stdout.flush()  # here: later, nobody could say that it failed
@@ -99,7 +99,7 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception as error:
         if os.environ.get(DEBUG):
             traceback.print_exception(error)
-        code, text = _account(error, words)
+        code, text = _account(error, words, name)
     if is_command:
         signals.ignore()
     if text:
@@ -119,10 +119,10 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _account(error: Exception, arguments: list[str]) -> tuple[int, str]:
+def _account(error: Exception, arguments: list[str], name: str) -> tuple[int, str]:
     """Give the exit code of an error, and its sentence."""
     if isinstance(error, UsageError):
-        return BAD_INPUT, sentence(error, NAME, arguments)
+        return BAD_INPUT, sentence(error, name, arguments)
     if isinstance(error, console.Interrupted):
         return signals.exit_code(), f"interrupted; {error}"
     if signals.received():  # what it was noticed by in the middle of something

@@ -32,7 +32,7 @@ def recommend(
 
     Example: counterplay recommend runs/game --k 10 --out lists.parquet
     """
-    from counterplay.experiments.serving import recommend_run
+    from counterplay.serving.recommend import recommend_run
 
     check_out(out, users)
     lengths = k or [10]

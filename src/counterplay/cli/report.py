@@ -55,14 +55,14 @@ def _study(paths: list[Path], evaluation: Path | None) -> dict[str, Any] | None:
         raise ConfigError(
             "a study has its own evaluation; found --evaluation beside one; leave it out"
         )
-    from counterplay.experiments.study import study_record
+    from counterplay.study.study import study_record
 
     return study_record(studies[0])
 
 
 def _runs(paths: list[Path], evaluation: Path | None) -> dict[str, Any]:
     """Return the record of runs, with an evaluation where there is one."""
-    from counterplay.experiments.run import read_record
+    from counterplay.runs.training import read_record
 
     for path in paths:
         if not (path / "run.json").is_file():
@@ -92,7 +92,7 @@ def _runs(paths: list[Path], evaluation: Path | None) -> dict[str, Any]:
 
 def _command(run: dict[str, Any]) -> str | None:
     """Return what trains a run again; the page itself refuses a record of another form."""
-    from counterplay.experiments.config import training_command
+    from counterplay.runs.config import training_command
 
     try:
         return training_command(run["configuration"], run["name"])

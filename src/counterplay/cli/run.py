@@ -12,8 +12,8 @@ from counterplay.cli import console
 from counterplay.cli.arguments import by_stem
 
 if TYPE_CHECKING:
-    from counterplay.experiments.study import Study
-    from counterplay.experiments.study_config import StudyConfig
+    from counterplay.study.config import StudyConfig
+    from counterplay.study.study import Study
 
 REPORT = "report.html"
 _Column = typer.Option(rich_help_panel="Columns", help="Its column; by default a usual name.")
@@ -71,8 +71,8 @@ def run(
 
     Example: counterplay run clicks.parquet --user uid --item sku --out study
     """
-    from counterplay.experiments.config import configured
-    from counterplay.experiments.study_config import StudyConfig
+    from counterplay.settings import configured
+    from counterplay.study.config import StudyConfig
 
     options: dict[str, Any] = {
         "candidates": candidates or None,
@@ -102,7 +102,7 @@ def demo(
 
     Example: counterplay demo --out demo
     """
-    from counterplay.experiments.study_config import StudyConfig
+    from counterplay.study.config import StudyConfig
 
     world = demo_world(out, seed)
     settings = StudyConfig(seed=seed)
@@ -111,8 +111,8 @@ def demo(
 
 def demo_world(folder: Path, seed: int) -> Path:
     """Make the demo's world, unless it is there: a recommender that follows its own scores."""
-    from counterplay.experiments.worlds import write_world
     from counterplay.simulation.synthetic import Synthetic
+    from counterplay.simulation.writing import write_world
 
     place = folder / f"world-{seed}"
     if not place.exists():
@@ -131,8 +131,8 @@ def _study(
     report: Path | None = None,
 ) -> None:
     """Make the study and its report, and show both."""
-    from counterplay.experiments.study import run_study
     from counterplay.report.page import write_report
+    from counterplay.study.study import run_study
 
     page = report or folder / REPORT
     with (

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from counterplay.cli import console
+from counterplay.learning.methods import METHODS
 
 _Model = Literal["pop", "cf", "mlp", "ncf", "gmf", "attn"]
 
@@ -16,7 +17,13 @@ def train(
     data: Annotated[Path, typer.Argument(help="Dataset directory with a split.")],
     out: Annotated[Path, typer.Option(help="Run directory to write; must be new.")],
     method: Annotated[
-        Literal["erm", "ps", "acl"] | None, typer.Option(help="How to learn; by default acl.")
+        str | None,
+        typer.Option(
+            metavar="|".join(METHODS),
+            help="Method, or your own as module:name.",
+            show_default="acl",
+            autocompletion=lambda: list(METHODS),
+        ),
     ] = None,
     candidate: Annotated[_Model | None, typer.Option(help="Model to learn; gmf.")] = None,
     exposure: Annotated[_Model | None, typer.Option(help="Its opponent, for ps and acl.")] = None,
@@ -44,10 +51,10 @@ def train(
 
     Example: counterplay train data/clicks --out runs/game --method acl --candidate gmf
     """
-    from counterplay.experiments.config import run_config
-    from counterplay.experiments.run import train_run
     from counterplay.learning.records import Epoch
     from counterplay.learning.tracking import tracked
+    from counterplay.runs.config import run_config
+    from counterplay.runs.training import train_run
 
     options: dict[str, Any] = {
         "method": method,

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from counterplay.cli import console
+from counterplay.learning.methods import METHODS
 
 _Model = Literal["pop", "cf", "mlp", "ncf", "gmf", "attn"]
 _SHOWN = 5  # trials of a method, the best first
@@ -18,7 +19,10 @@ def tune(
     data: Annotated[Path, typer.Argument(help="Dataset directory with a split.")],
     out: Annotated[Path, typer.Option(help="Folder for trials and best runs; goes on in its own.")],
     methods: Annotated[
-        list[str] | None, typer.Option(help="Which, of erm, ps and acl; all.")
+        list[str] | None,
+        typer.Option(
+            help=f"Of {', '.join(METHODS)}, or your own as module:name.", show_default="all"
+        ),
     ] = None,
     candidate: Annotated[_Model | None, typer.Option(help="Model to learn; gmf.")] = None,
     exposure: Annotated[_Model | None, typer.Option(help="Its opponent, for ps and acl.")] = None,
@@ -48,9 +52,9 @@ def tune(
 
     Example: counterplay tune data/clicks --out tuned --methods erm acl --trials 20
     """
-    from counterplay.experiments.config import configured
-    from counterplay.experiments.search import Tuning
-    from counterplay.experiments.tuning import tune_methods
+    from counterplay.settings import configured
+    from counterplay.tuning.space import Tuning
+    from counterplay.tuning.tuning import tune_methods
 
     options: dict[str, Any] = {
         "methods": methods or None,

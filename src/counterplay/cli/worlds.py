@@ -65,9 +65,9 @@ def simulate(
     """
     from counterplay.data.profile import profile
     from counterplay.data.publishing import check_free
-    from counterplay.experiments.worlds import write_world
     from counterplay.simulation.logs import RATES, check_rates
     from counterplay.simulation.store import FILES
+    from counterplay.simulation.writing import write_world
 
     check_free(out, replacing=FILES if overwrite else None)
     check_rates(rates or RATES, at_least=3)
@@ -113,7 +113,7 @@ def simulate(
 def _made(
     source: str, config: Path | None, assignments: list[str], options: dict[str, Any]
 ) -> World:
-    from counterplay.experiments.config import configured
+    from counterplay.settings import configured
 
     if source == SYNTHETIC:
         from counterplay.simulation.synthetic import Synthetic
@@ -158,8 +158,8 @@ def online(
 
     Example: counterplay online world runs/erm runs/game --days 14 --out online.json
     """
-    from counterplay.experiments.config import configured
-    from counterplay.experiments.worlds import online_runs
+    from counterplay.runs.online import online_runs
+    from counterplay.settings import configured
     from counterplay.simulation.online import OnlineTest
 
     check_out(out, config, ending=".json")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from counterplay.data.publishing import new_file
 from counterplay.errors import DataError
+from counterplay.settings import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,15 +125,6 @@ def difference(began: Mapping[str, Any], asked: Mapping[str, Any]) -> str | None
             )
             return f"{name}: began with {one}, asked for {other}"
     return None
-
-
-def leaves(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Return nested values by the names that `section.key=value` has for them."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        deeper = isinstance(value, dict) and value
-        found |= leaves(value, f"{above}{key}.") if deeper else {f"{above}{key}": value}
-    return found
 
 
 def _fits(content: bytes, seal: re.Match[bytes]) -> bool:

@@ -13,8 +13,8 @@ import polars as pl
 from counterplay.data.ordering import offsets_of
 from counterplay.data.steps import FILE_ORDER
 from counterplay.data.steps import Step as Step
+from counterplay.display import Shown
 from counterplay.errors import DataError
-from counterplay.showing import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

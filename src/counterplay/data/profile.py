@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.display import RANGE, Convertible, Shown, flat, pairs
 from counterplay.errors import DataError
-from counterplay.showing import RANGE, Convertible, Shown, flat, pairs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from counterplay.data.ordering import stable_order
+from counterplay.display import Shown
 from counterplay.errors import ConfigError, CounterplayWarning, DataError
-from counterplay.showing import Shown
 
 if TYPE_CHECKING:
     import polars as pl

@@ -1,1 +1,1 @@
-"""Evaluation: ranks and what follows from them; numpy in, numpy out."""
+"""Candidates on held-out rows, weighted by what is assumed of exposure."""

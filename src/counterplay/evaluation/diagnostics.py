@@ -1,210 +1,128 @@
-"""What lies under an estimate: its propensities, the popularity of lists, metrics by popularity.
-
-Items are told apart by deciles of popularity. A decile holds about a tenth of the training
-*events*: 10 the few most popular items, 1 the long tail and all that training never saw.
-"""
+"""Exposure diagnostics of an evaluation: what its weights, its lists and its metrics hang on."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import rankdata
 
-from counterplay.errors import DataError
-from counterplay.evaluation.estimators import finite
-from counterplay.evaluation.intervals import bootstrap, effective_sample_size, interval, top_share
-from counterplay.evaluation.metrics import coverage, gini, mean_popularity
+from counterplay.evaluation.propensities import SHARED
+from counterplay.metrics.exposure import (
+    calibration,
+    deciles_of_items,
+    means_by_decile,
+    popularity_deciles,
+    popularity_of_lists,
+    spread_of_propensities,
+)
+from counterplay.metrics.intervals import resamples_needed
+from counterplay.metrics.measures import mean_popularity
+from counterplay.metrics.recommendations import top_k
+from counterplay.simulation.logs import oracle_propensities
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-N_DECILES = 10
-QUANTILES = (0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0)
-_N_BINS = 24  # of the histogram of propensities
-_N_CALIBRATION_BINS = 10
+    from counterplay.evaluation.propensities import Contestant
+    from counterplay.evaluation.stage import Stage
+
+Weights = list[tuple[dict[str, Any], "NDArray[np.float64]"]]  # estimator and candidate, and theirs
+
+_MOST_USERS = 10_000  # whose lists are looked at
+_N_RESAMPLES = 200  # an interval for the eye
 
 
-def spread_of_propensities(weights: NDArray[np.float64], *, floor: float = 0.01) -> dict[str, Any]:
-    """Return how the propensities behind some weights are spread, and how far the rows carry.
+def diagnostics(stage: Stage, contestants: Sequence[Contestant], *, k: int = 10) -> dict[str, Any]:
+    """Return the diagnostics of an evaluation as plain values.
 
-    The histogram's edges are log-spaced from the floor to 1, or from the smallest propensity where
-    that is smaller: so estimators that keep to the floor have the same edges.
-
-    Args:
-        weights: Inverse propensities, 1 or more, `[n]`.
-        floor: The smallest propensity to be expected.
-
-    Example:
-        >>> found = spread_of_propensities(np.array([1.0, 2.0, 2.0]))
-        >>> found["n"], found["quantiles"]["50%"], sum(found["counts"])
-        (3, 0.5, 3)
+    - propensities: how those of each estimator are spread; candidate is None where all share them.
+    - popularity: what the deciles of items hold, and which of them the lists of `k` draw on, for
+      users with rows here, or 10,000 of them; a candidate that can recommend nothing is left out,
+      and all are where ratings are predicted.
+    - by_decile: the plain mean of each metric, by the decile of the row's item.
+    - calibration: propensities against the true ones, in a world; else empty.
     """
-    ess, share = effective_sample_size(weights), top_share(weights)
-    if weights.min() < 1:
-        raise DataError(
-            "weights must be inverse propensities, 1 or more; found "
-            f"{weights.min()}; divide 1 by probabilities"
-        )
-    propensities = 1 / weights
-    edges = np.geomspace(min(floor, float(propensities.min())), 1, _N_BINS + 1)
-    counts, _ = np.histogram(propensities, edges)
-    quantiles = np.quantile(propensities, QUANTILES)
+    train = stage.train
+    events = np.bincount(train.item, minlength=train.n_items)
+    deciles = popularity_deciles(events)
+    weights = _weights(stage, contestants)
     return {
-        "n": len(weights),
-        "ess": ess,
-        "top_share": share,
-        "quantiles": {
-            f"{level:.0%}": float(value) for level, value in zip(QUANTILES, quantiles, strict=True)
-        },
-        "edges": edges.tolist(),
-        "counts": counts.tolist(),
-    }
-
-
-def popularity_deciles(events: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return the decile of each item by its training events, 1 to 10, `[n_items]`.
-
-    With items in ascending order of events, the lower index first among equals, it is
-    `⌈10 · events up to and with the item / all events⌉`, at least 1. The most popular item is
-    always in 10; an item with more than a tenth of all events leaves deciles below it empty.
-
-    Example:
-        >>> popularity_deciles(np.array([0, 80, 5, 15]))
-        array([ 1, 10,  1,  2])
-    """
-    order = np.argsort(events, kind="stable")
-    so_far = np.cumsum(events[order], dtype=np.int64)
-    deciles = np.empty(len(events), dtype=np.int64)
-    # Whole numbers throughout: a share of exactly 0.3 is in 3, not in 4 by rounding.
-    deciles[order] = np.maximum(1, -(-N_DECILES * so_far // max(1, int(events.sum()))))
-    return deciles
-
-
-def decile_shares(
-    deciles: NDArray[np.integer], amounts: NDArray[np.number] | None = None
-) -> list[float]:
-    """Return each decile's share of the rows, or of their amounts; all 0 where there are none.
-
-    Example:
-        >>> decile_shares(np.array([1, 10, 10, 10]))
-        [0.25, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.75]
-    """
-    totals = np.bincount(deciles, amounts, N_DECILES + 1)[1:]
-    shares: list[float] = (totals / max(1, totals.sum())).tolist()
-    return shares
-
-
-def deciles_of_items(
-    deciles: NDArray[np.integer], events: NDArray[np.integer]
-) -> list[dict[str, Any]]:
-    """Return how many items each decile has, and its share of the training events."""
-    items = np.bincount(deciles, minlength=N_DECILES + 1)[1:].tolist()
-    shares = decile_shares(deciles, events)
-    return [
-        {"decile": decile, "items": n, "logged": share}
-        for decile, (n, share) in enumerate(zip(items, shares, strict=True), 1)
-    ]
-
-
-def popularity_of_lists(
-    lists: NDArray[np.integer], deciles: NDArray[np.integer], events: NDArray[np.integer]
-) -> dict[str, Any] | None:
-    """Return how popular recommended items are; None where the lists have nothing but padding.
-
-    Args:
-        lists: Items, -1 for padding, `[U, k]`.
-        deciles: Of all items, `[n_items]`.
-        events: Their training events, `[n_items]`.
-    """
-    recommended = lists[lists >= 0]
-    if not recommended.size:
-        return None
-    return {
-        "shares": decile_shares(deciles[recommended]),
-        "mean_popularity": mean_popularity(lists, events),
-        "coverage": coverage(lists, len(events)),
-        "gini": gini(lists, len(events)),
-    }
-
-
-def means_by_decile(
-    values: Mapping[tuple[str, int], NDArray[np.floating]],
-    deciles: NDArray[np.integer],
-    clusters: NDArray[np.integer],
-    rng: np.random.Generator,
-    *,
-    level: float = 0.95,
-    n_resamples: int = 200,
-) -> list[dict[str, Any]]:
-    """Return the plain mean of each metric's rows, decile by decile, with intervals over users.
-
-    A decile without rows has no mean, and one with fewer than two users no interval.
-
-    Args:
-        values: By metric and k, a value a row, `[n]` each.
-        deciles: Of the rows' items, `[n]`.
-        clusters: The user of each row, `[n]`.
-        rng: Stream of the bootstrap.
-        level: Of the intervals.
-        n_resamples: Of the bootstrap.
-    """
-    matrix = np.stack([np.asarray(each, dtype=np.float64) for each in values.values()], axis=1)
-    counts = np.bincount(deciles, minlength=N_DECILES + 1)[1:]
-    found = np.full((3, N_DECILES, len(values)), np.nan)  # mean, low and high
-    for place in np.flatnonzero(counts):
-        rows = deciles == place + 1
-        some, n = matrix[rows], np.ones(counts[place])
-        resamples = bootstrap(some, n, clusters[rows], rng, n_resamples=n_resamples)
-        found[:, place] = some.mean(0), *interval(resamples, level)
-    return [
-        {
-            "metric": metric,
-            "k": k,
-            "decile": place + 1,
-            "n": int(counts[place]),
-            **dict(zip(("value", "low", "high"), map(finite, each.tolist()), strict=True)),
-        }
-        for column, (metric, k) in enumerate(values)
-        for place, each in enumerate(found[:, :, column].T)
-    ]
-
-
-def calibration(estimated: NDArray[np.floating], true: NDArray[np.floating]) -> dict[str, Any]:
-    """Return how estimated propensities compare with true ones, in bins of about equal count.
-
-    Rows of equal estimates stay in one bin, so a constant has one. Self-normalised estimates need
-    propensities only up to a factor: both are reported as they are, and bins on any line through
-    the origin are as good as on the diagonal. The correlation is Spearman's, None if either is
-    constant.
-
-    Example:
-        >>> found = calibration(np.array([0.1, 0.1, 0.5]), np.array([0.2, 0.4, 0.8]))
-        >>> [(each["n"], each["estimated"], round(each["true"], 3)) for each in found["bins"]]
-        [(2, 0.1, 0.3), (1, 0.5, 0.8)]
-    """
-    if estimated.ndim != 1 or estimated.shape != true.shape or not len(estimated):
-        raise DataError(
-            "estimated and true propensities must be of the same rows, at least one; found the "
-            f"shapes {estimated.shape} and {true.shape}; give both of each row"
-        )
-    ranks, true_ranks = rankdata(estimated), rankdata(true)  # from 1, the mean of equals
-    # Twice a rank is a whole number, so rows fall into bins without rounding.
-    twice = np.rint(2 * ranks).astype(np.int64)
-    _, bins = np.unique((twice - 1) * _N_CALIBRATION_BINS // (2 * len(ranks)), return_inverse=True)
-    counts = np.bincount(bins)
-    varied = np.ptp(ranks) > 0 and np.ptp(true_ranks) > 0
-    return {
-        "correlation": float(np.corrcoef(ranks, true_ranks)[0, 1]) if varied else None,
-        "bins": [
-            {"n": n, "estimated": one, "true": other}
-            for n, one, other in zip(
-                counts.tolist(),
-                (np.bincount(bins, estimated) / counts).tolist(),
-                (np.bincount(bins, true) / counts).tolist(),
-                strict=True,
-            )
+        "propensities": [
+            {**whose, **spread_of_propensities(each, floor=stage.config.floor)}
+            for whose, each in weights
         ],
+        "popularity": {
+            "deciles": deciles_of_items(deciles, events),
+            "recommended": _recommended(stage, contestants, deciles, events, k),
+            "logged_mean_popularity": mean_popularity(train.item, events),
+        },
+        "by_decile": _by_decile(stage, contestants, deciles),
+        "calibration": _calibration(stage, weights),
     }
+
+
+def _weights(stage: Stage, contestants: Sequence[Contestant]) -> Weights:
+    """Return the weights of every estimator that has any, once where all candidates share them."""
+    return [
+        (
+            {"estimator": estimator, "candidate": None if estimator in SHARED else each.name},
+            stage.weights(estimator, each, contestants),
+        )
+        for estimator in stage.config.estimators
+        if estimator != "standard"  # its propensities are 1
+        for each in (contestants[:1] if estimator in SHARED else contestants)
+    ]
+
+
+def _recommended(
+    stage: Stage,
+    contestants: Sequence[Contestant],
+    deciles: NDArray[np.int64],
+    events: NDArray[np.int64],
+    k: int,
+) -> list[dict[str, Any]]:
+    if stage.explicit:
+        return []
+    users = np.unique(stage.targets.user)
+    if len(users) > _MOST_USERS:
+        rng = stage.streams.numpy("diagnostics", "users")
+        users = np.sort(rng.choice(users, _MOST_USERS, replace=False))
+    found = []
+    for each in contestants:
+        lists, _ = top_k(each.scores, users, stage.seen, k, memory=stage.config.memory)
+        popularity = popularity_of_lists(lists, deciles, events)
+        if popularity is not None:
+            found.append({"candidate": each.name, "k": k, "n_users": len(users), **popularity})
+    return found
+
+
+def _by_decile(
+    stage: Stage, contestants: Sequence[Contestant], deciles: NDArray[np.int64]
+) -> list[dict[str, Any]]:
+    targets = stage.targets
+    return [
+        {"candidate": contestant.name, **each}
+        for contestant in contestants
+        for each in means_by_decile(
+            stage.values(contestant),
+            deciles[targets.item],
+            targets.user,
+            stage.streams.numpy("diagnostics", "deciles"),  # the same resamples for all candidates
+            level=stage.config.level,
+            n_resamples=max(_N_RESAMPLES, resamples_needed(stage.config.level)),
+        )
+    ]
+
+
+def _calibration(stage: Stage, weights: Weights) -> list[dict[str, Any]]:
+    """Compare propensities as they were used, clipped if so, with the world's own."""
+    if stage.world is None:
+        return []
+    true = oracle_propensities(stage.world, stage.targets)
+    return [
+        {**whose, **calibration(1 / each, true)}
+        for whose, each in weights
+        if whose["estimator"] != "oracle"
+    ]

@@ -49,6 +49,11 @@ class Batch:
     history: History | None
 
     @property
+    def query(self) -> tuple[Tensor, Tensor, History | None]:
+        """What the candidate is asked: users, what it scores for each of them, and histories."""
+        return self.users, self.scored, self.history
+
+    @property
     def scored(self) -> Tensor:
         """What the candidate scores: all items, or with ratings the observed one, `[B, K]`."""
         return self.items if self.ratings is None else self.items[:, :1]

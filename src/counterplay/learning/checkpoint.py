@@ -58,6 +58,17 @@ class Progress:
     threads: int | None = None
     synced: float = field(default_factory=time.monotonic)
 
+    def compare(self, last: Epoch, *, first: int) -> bool:
+        """Note the last epoch if it is the best from the `first` that counts on; say whether it is.
+
+        Without a validation value, a later epoch is better.
+        """
+        value = last.epoch if last.validation is None else last.validation
+        if last.epoch < first or value <= self.best_value:
+            return False
+        self.best_value, self.best_epoch = value, last.epoch
+        return True
+
 
 def save_checkpoint(
     directory: Path,

@@ -1,4 +1,7 @@
-"""Epoch after epoch: validate, keep the best, stop, warn. What all methods share."""
+"""The one training loop: epoch after epoch it plays a method's batches, validates, keeps the best.
+
+What all methods share is here; what a method is, see `counterplay.learning.method`.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +10,27 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
 from counterplay.errors import CounterplayWarning, DivergedError
+from counterplay.learning.batches import Batches
 from counterplay.learning.checkpoint import Progress, load_checkpoint, save_checkpoint
 from counterplay.learning.effect import has_no_effect
-from counterplay.learning.records import Epoch, Fit
+from counterplay.learning.precision import precision
+from counterplay.learning.records import Epoch, Fit, Meter
+from counterplay.models.lookups import shared_lookups
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from torch import nn
 
-    from counterplay.data.interactions import Interactions
-    from counterplay.learning.config import Training
-    from counterplay.learning.optimizers import Optimizer
-    from counterplay.models.link import Link
+    from counterplay.learning.batches import Batch
+    from counterplay.learning.method import Method
     from counterplay.models.scorer import Scorer
 
 Validate = Callable[["Scorer"], float]  # larger is better
@@ -50,77 +54,113 @@ _NO_EFFECT = {  # what is said of weights that are all alike, and what to do
 _SMALL = 2048  # rows of a batch that one thread computes as fast as several
 
 
+class Epochs(Protocol):
+    """Where batches come from."""
+
+    def epoch(self, streams: Streams, epoch: int) -> Iterator[Batch]:
+        """Yield the batches of one epoch."""
+
+
 def fit(
-    run_epoch: Callable[[int], Epoch],
-    candidate: Scorer,
-    log: Interactions,
-    config: Training,
-    optimizers: Sequence[Optimizer],
+    method: Method[Any],
     *,
-    exposure: Scorer | None = None,
-    link: Link | None = None,
     validate: Validate | None = None,
     callbacks: Iterable[Callback] = (),
     checkpoint: Path | None = None,
-    stop_by_objective: bool = False,
-    first_epoch_that_counts: int = 0,
+    batches: Epochs | None = None,
 ) -> Fit:
     """Run epochs until one of the rules says stop, and return the players at their best.
 
-    Without `validate` the last state is the best. The states of candidate, exposure model and
-    link are kept together. With `checkpoint`, each epoch's end is written there, and learning
-    goes on from what is there already: it ends in the same bytes, interrupted or not.
+    Without `validate` the last state is the best. The states of all players are kept together.
+    With `checkpoint`, each epoch's end is written there, and learning goes on from what is there
+    already: it ends in the same bytes, interrupted or not.
+
+    Args:
+        method: What is learnt, and from which rows.
+        validate: Judges a model after each epoch, larger is better; never on test rows.
+        callbacks: Called after each epoch.
+        checkpoint: Folder to write each epoch's state to, and to go on from.
+        batches: Rows to learn from; by default the log's with sampled negatives.
     """
-    named = {"candidate": candidate, "exposure": exposure, "link": link}
-    players = {name: each for name, each in named.items() if each is not None}
+    config, log, players = method.config, method.log, method.players
+    first, own = method.first(), checkpoint
+    if first is not None:
+        wanted = None if log.is_explicit else validate  # an exposure model predicts no ratings
+        fit(first, validate=wanted, checkpoint=checkpoint and checkpoint / "exposure")
+        own = checkpoint and checkpoint / "candidate"
+    method.prepare()
+    optimizers = list(method.optimizers.values())
+    batches = batches or Batches.of(log, config, *method.scorers)
     about = {"training": config.model_dump(mode="json"), "rows": log.fingerprint}
     progress = Progress(best=_states(players))
-    if checkpoint is not None:
-        progress = load_checkpoint(checkpoint, about, players, optimizers)
+    if own is not None:
+        progress = load_checkpoint(own, about, players, optimizers)
         _warn_of_threads(progress.threads, threads_for(config.batch_size))
         progress.best = progress.best or _states(players)
-    exposure_value: float | None = None  # of a frozen one it stays as it is
+    judge = _Judge(method, validate)
     with _arithmetic(config.batch_size):
         while progress.stopped is None:
-            number = len(progress.epochs)
-            for player in players.values():
-                player.train()
-            with torch.random.fork_rng():  # dropout draws from the global stream
-                stream = Streams(config.seed).numpy("dropout", number)
-                _seed(int(stream.integers(2**62)))
-                epoch = run_epoch(number)
-            _check_finite(epoch)
-            for player in players.values():
-                player.eval()
+            epoch = _run_epoch(method, batches, len(progress.epochs))
             progress.epochs.append(epoch)
-            if validate is not None:
-                with torch.no_grad():
-                    epoch.validation = validate(candidate)
-                    if exposure is not None and not log.is_explicit:  # g predicts no ratings
-                        if exposure_value is None or _learns(exposure):
-                            exposure_value = validate(exposure)
-                        epoch.exposure_validation = exposure_value
-            value = number if epoch.validation is None else epoch.validation
-            if number >= first_epoch_that_counts and value > progress.best_value:
-                progress.best_value, progress.best_epoch = value, number
+            judge(epoch)
+            if progress.compare(epoch, first=method.first_epoch_that_counts):
                 progress.best = _states(players)
-            since_best = number - max(progress.best_epoch, first_epoch_that_counts)
-            if stop_by_objective and _stands_still(progress.epochs[first_epoch_that_counts:]):
-                progress.stopped = "the objective stood still"
-            elif validate is not None and since_best >= config.patience:
-                progress.stopped = f"no better validation value for {config.patience} epochs"
-            elif number + 1 == config.epochs:
-                progress.stopped = f"all {config.epochs} epochs were run"
-            if checkpoint is not None:
-                save_checkpoint(checkpoint, about, players, optimizers, progress)
+            progress.stopped = _reason_to_stop(method, progress, judged=validate is not None)
+            if own is not None:
+                save_checkpoint(own, about, players, optimizers, progress)
             for callback in callbacks:
                 callback(epoch)
     for name, player in players.items():
         player.load_state_dict(progress.best[name])
         player.eval()
-    act = "learning" if exposure is not None else "evaluation"
-    _warn_of_the_link(progress.epochs[max(progress.best_epoch, 0)], act)
-    return Fit(candidate, exposure, link, progress.epochs, progress.best_epoch, progress.stopped)
+    _warn_of_the_link(progress.epochs[max(progress.best_epoch, 0)], judges=method.judges)
+    return Fit(players, progress.epochs, progress.best_epoch, progress.stopped)
+
+
+def _run_epoch(method: Method[Any], batches: Epochs, number: int) -> Epoch:
+    """Play all batches once, with dropout from a stream of the epoch's own."""
+    config, meter = method.config, Meter()
+    for player in method.players.values():
+        player.train()
+    with torch.random.fork_rng():  # dropout draws from the global stream
+        _seed(int(Streams(config.seed).numpy("dropout", number).integers(2**62)))
+        method.begin(number)
+        for batch in batches.epoch(Streams(config.seed), number):
+            with precision(config), shared_lookups():  # players look the same items up
+                method.step(batch, meter)
+    for player in method.players.values():
+        player.eval()
+    epoch = meter.epoch(number, method.optimizers, method.players.get("link"))
+    _check_finite(epoch)
+    return epoch
+
+
+class _Judge:
+    """Validates after each epoch: the candidate, and an exposure model that goes with it."""
+
+    def __init__(self, method: Method[Any], validate: Validate | None) -> None:
+        self._method, self._validate = method, validate
+        self._of_exposure: float | None = None  # of a frozen one it stays as it is
+
+    @torch.no_grad()
+    def __call__(self, epoch: Epoch) -> None:
+        if self._validate is None:
+            return
+        epoch.validation = self._validate(self._method.candidate)
+        exposure = self._method.players.get("exposure")
+        if exposure is not None and not self._method.log.is_explicit:  # g predicts no ratings
+            if self._of_exposure is None or _learns(exposure):
+                self._of_exposure = self._validate(self._method.exposure)
+            epoch.exposure_validation = self._of_exposure
+
+
+def _reason_to_stop(method: Method[Any], progress: Progress, *, judged: bool) -> str | None:
+    config, first, number = method.config, method.first_epoch_that_counts, len(progress.epochs)
+    if method.stops_by_objective and _stands_still(progress.epochs[first:]):
+        return "the objective stood still"
+    if judged and number - 1 - max(progress.best_epoch, first) >= config.patience:
+        return f"no better validation value for {config.patience} epochs"
+    return f"all {config.epochs} epochs were run" if number == config.epochs else None
 
 
 @contextmanager
@@ -185,7 +225,7 @@ def _check_finite(epoch: Epoch) -> None:
             )
 
 
-def _warn_of_the_link(epoch: Epoch, act: str) -> None:
+def _warn_of_the_link(epoch: Epoch, *, judges: bool) -> None:
     """Say when the propensities no longer mean what they should, or do nothing."""
     if epoch.beta is not None and epoch.beta[1] < 0:
         _warn(
@@ -193,6 +233,7 @@ def _warn_of_the_link(epoch: Epoch, act: str) -> None:
             "scores rise; use the stable recipe, whose link is monotone"
         )
     if epoch.ess is not None and has_no_effect(epoch.ess):
+        act = "evaluation" if judges else "learning"
         said, remedy = _NO_EFFECT["weights" if epoch.objective is None else act]
         share = f"the effective sample size of the weights is {epoch.ess:.1%} of the rows"
         _warn(f"{said}: {share}; {remedy}")

@@ -8,6 +8,7 @@ same data they reach the same quality, not the same numbers.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -74,7 +75,9 @@ class Optimizer:
             return
         for value in self.parameters:
             value.grad = None
-        loss.backward()
+        mixed = torch.is_autocast_enabled(loss.device.type)  # only the forward pass is
+        with torch.autocast(loss.device.type, enabled=False) if mixed else nullcontext():
+            loss.backward()
         for part in self.parts:
             part.step()
 

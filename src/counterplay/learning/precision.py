@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 
 def precision(config: Training) -> AbstractContextManager[object]:
-    """Return the context of a forward pass."""
+    """Return the context of a step; gradients are computed outside of it, see `Optimizer.step`."""
     if config.precision == "float32":
         return nullcontext()
-    return torch.autocast(torch.device(config.device).type, dtype=torch.bfloat16)
+    # Without a cache: within one context a player moves and is asked again.
+    return torch.autocast(torch.device(config.device).type, torch.bfloat16, cache_enabled=False)

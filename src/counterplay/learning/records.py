@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from counterplay.showing import RANGE, Convertible, Shown, flat, pairs
+from counterplay.display import RANGE, Convertible, Shown, flat, pairs
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from collections.abc import Mapping
+
+    from torch import Tensor, nn
 
     from counterplay.learning.optimizers import Optimizer
     from counterplay.learning.weighting import Groups
@@ -78,20 +80,31 @@ class Fit(Shown, Convertible):
     """What learning ended in: the players as they were in the best epoch, and the record.
 
     Attributes:
-        candidate: The model that was learnt.
-        exposure: Its opponent, or the propensity model; None for plain learning.
-        link: The link between them; None for plain learning.
+        players: By their roles: the candidate that was learnt, and whoever else took part.
         epochs: What happened.
         best_epoch: Which epoch's state was kept.
         stopped: Why learning ended, in words.
     """
 
-    candidate: Scorer
-    exposure: Scorer | None
-    link: Link | None
+    players: Mapping[str, nn.Module]
     epochs: list[Epoch]
     best_epoch: int
     stopped: str
+
+    @property
+    def candidate(self) -> Scorer:
+        """The model that was learnt."""
+        return cast("Scorer", self.players["candidate"])
+
+    @property
+    def exposure(self) -> Scorer | None:
+        """Its opponent, or the propensity model; None for plain learning."""
+        return cast("Scorer | None", self.players.get("exposure"))
+
+    @property
+    def link(self) -> Link | None:
+        """The link between them; None for plain learning."""
+        return cast("Link | None", self.players.get("link"))
 
     @property
     def ess(self) -> float | None:
@@ -106,8 +119,8 @@ class Fit(Shown, Convertible):
         return [row for epoch in self.epochs for row in epoch.to_rows()]
 
     def _title(self) -> str:
-        players = [self.candidate] if self.exposure is None else [self.candidate, self.exposure]
-        names = " against ".join(type(player).__name__ for player in players)
+        models = [self.players[role] for role in ("candidate", "exposure") if role in self.players]
+        names = " against ".join(type(model).__name__ for model in models)
         return f"of {names}: {len(self.epochs)} epochs, the best {self.best_epoch}; {self.stopped}"
 
     def _columns(self) -> dict[str, list[object]]:
@@ -173,24 +186,20 @@ class Meter:
         self._rows[name] = self._rows.get(name, 0) + n
 
     def epoch(
-        self,
-        number: int,
-        *,
-        candidate: Optimizer | None = None,
-        exposure: Optimizer | None = None,
-        link: Link | None = None,
+        self, number: int, optimizers: Mapping[str, Optimizer], link: nn.Module | None
     ) -> Epoch:
-        """Return the epoch's record; candidate and exposure are their optimizers."""
+        """Return the epoch's record."""
+        norms = {role: each.gradient_norm() for role, each in optimizers.items()}
         return Epoch(
             number,
             candidate_loss=self.mean("candidate_loss"),
             exposure_loss=self.mean("exposure_loss"),
             objective=self.mean("objective"),
-            beta=None if link is None else link.beta,
+            beta=None if link is None else cast("Link", link).beta,
             propensity=self.propensity(),
             ess=self.ess(),
-            candidate_gradient=None if candidate is None else candidate.gradient_norm(),
-            exposure_gradient=None if exposure is None else exposure.gradient_norm(),
+            candidate_gradient=norms.get("candidate"),
+            exposure_gradient=norms.get("exposure"),
         )
 
     def mean(self, name: str) -> float | None:

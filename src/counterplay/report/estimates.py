@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from counterplay.evaluation.comparison import beyond_chance
+from counterplay.metrics.comparison import beyond_chance
 from counterplay.report import figures
 from counterplay.report.blocks import (
     Block,

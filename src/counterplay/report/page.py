@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -15,18 +16,17 @@ from counterplay.errors import DataError
 from counterplay.report import figures
 from counterplay.report.assets import embedded, plotly, source_hash
 from counterplay.report.background import data_section, origin_section
-from counterplay.report.blocks import charts_of
+from counterplay.report.blocks import Section, charts_of
 from counterplay.report.estimates import differences_section, estimates_section
 from counterplay.report.exposure import exposure_section
 from counterplay.report.online import online_section
-from counterplay.report.reproduction import cells_section, claims_section, families_section
 from counterplay.report.sensitivity import sensitivity_section
-from counterplay.report.summary import TRUTH, summary
+from counterplay.report.summary import TRUTH, Summary, summary
 from counterplay.report.training import training_section
 from counterplay.report.words import plain
 
-REPRODUCTION = (claims_section, cells_section, families_section)
-SECTIONS = (
+MakesSection = Callable[[dict[str, Any]], Section | None]
+SECTIONS: tuple[MakesSection, ...] = (
     estimates_section,
     differences_section,
     sensitivity_section,
@@ -39,10 +39,18 @@ SECTIONS = (
 _MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)  # of a record
 
 
-def render(record: dict[str, Any]) -> str:
-    """Return the page of a record; what the record does not have is left out."""
+def render(
+    record: dict[str, Any], *, top: Summary | None = None, first: Sequence[MakesSection] = ()
+) -> str:
+    """Return the page of a record; what the record does not have is left out.
+
+    Args:
+        record: Of runs, an evaluation or a study.
+        top: What stands at the top, instead of what follows from the record.
+        first: Sections of one's own, before all others.
+    """
     try:
-        page = _page(record)
+        page = _page(record, top or summary(record), (*first, *SECTIONS))
     except (*_MISFITS, TemplateError) as error:
         raise DataError(
             "a report must be made of records as counterplay writes them; found one that is "
@@ -51,8 +59,8 @@ def render(record: dict[str, Any]) -> str:
     return page.encode("utf-8", "replace").decode()  # half a character in a name is no reason
 
 
-def _page(record: dict[str, Any]) -> str:
-    sections = [found for make in (*REPRODUCTION, *SECTIONS) if (found := make(record)) is not None]
+def _page(record: dict[str, Any], top: Summary, makers: Sequence[MakesSection]) -> str:
+    sections = [found for make in makers if (found := make(record)) is not None]
     drawn = {
         f"{chart.name}-{place}": panel.figure
         for section in sections
@@ -66,7 +74,7 @@ def _page(record: dict[str, Any]) -> str:
         .render(
             name=str(record.get("name") or "report"),
             world=record.get("kind") == "world",
-            top=summary(record),
+            top=top,
             truth=TRUTH,
             sections=sections,
             figures=Markup(embedded(drawn)),
@@ -80,9 +88,15 @@ def _page(record: dict[str, Any]) -> str:
     )
 
 
-def write_report(record: dict[str, Any], path: str | Path) -> None:
-    """Write the page of a record, all of it or nothing."""
-    page = render(record)
+def write_report(
+    record: dict[str, Any],
+    path: str | Path,
+    *,
+    top: Summary | None = None,
+    first: Sequence[MakesSection] = (),
+) -> None:
+    """Write the page of a record, all of it or nothing; see `render`."""
+    page = render(record, top=top, first=first)
     with new_file(Path(path)) as beside:
         beside.write_text(page, encoding="utf-8", newline="\n")
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from counterplay.evaluation.metrics import SMALLER_IS_BETTER
+from counterplay.metrics.measures import SMALLER_IS_BETTER
 from counterplay.report.blocks import Series
-from counterplay.report.reproduction import reproduction_words
 from counterplay.report.words import interval, listed, metric, number, share, turning
 
 if TYPE_CHECKING:
@@ -93,8 +92,6 @@ def truth_of(record: dict[str, Any]) -> dict[str, float]:
 
 def summary(record: dict[str, Any]) -> Summary:
     """Return what stands at the top."""
-    if record.get("reproduction"):
-        return Summary(*reproduction_words(record["reproduction"]), "", ())
     verdict = record.get("verdict")
     key = headline_metric(record)
     shown = "" if key is None else metric(*key)

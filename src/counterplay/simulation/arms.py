@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from counterplay.evaluation.estimators import finite
-from counterplay.showing import Convertible, Shown, named
+from counterplay.display import Convertible, Shown, named
+from counterplay.metrics.estimates import finite
 from counterplay.simulation.values import gains
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from counterplay.evaluation.scoring import Scores
+    from counterplay.metrics.scoring import Scores
     from counterplay.models.scorer import Scorer
     from counterplay.simulation.policies import Policy
     from counterplay.simulation.world import World

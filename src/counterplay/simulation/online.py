@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from scipy.special import log_ndtr
 
 from counterplay.errors import ConfigError, DataError
-from counterplay.evaluation.recommendations import top_k
+from counterplay.metrics.recommendations import top_k
 from counterplay.simulation.arms import OnlineResult, change, measured, ratios
 from counterplay.simulation.chance import normal
 from counterplay.simulation.sequential import always_valid
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
-    from counterplay.evaluation.scoring import Scores
+    from counterplay.metrics.scoring import Scores
     from counterplay.simulation.world import World
 
 _AT_ONCE = 1 << 20  # places that are looked at at a time

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from counterplay.evaluation.scoring import Scores
+    from counterplay.metrics.scoring import Scores
     from counterplay.simulation.factors import Factors
 
 

@@ -19,7 +19,7 @@ from scipy.special import expit
 
 from counterplay.errors import ConfigError, DataError
 from counterplay.learning.config import Training
-from counterplay.learning.erm import erm
+from counterplay.learning.methods.erm import erm
 from counterplay.models.factorization import CF
 from counterplay.seeding import Streams
 from counterplay.simulation.chance import mean_capped

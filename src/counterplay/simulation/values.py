@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counterplay.errors import ConfigError, DataError
-from counterplay.evaluation.ranks import hide
-from counterplay.evaluation.recommendations import relevance_by_place
+from counterplay.metrics.ranks import hide
+from counterplay.metrics.recommendations import relevance_by_place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
-    from counterplay.evaluation.scoring import Scores
+    from counterplay.metrics.scoring import Scores
     from counterplay.simulation.world import World
 
 _AT_ONCE = 1 << 20  # relevances at a time

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from counterplay.data.vocabulary import Vocabulary
+from counterplay.display import Shown, pairs
 from counterplay.errors import ConfigError, DataError
 from counterplay.seeding import Streams
-from counterplay.showing import Shown, pairs
 from counterplay.simulation.chance import mean_sigmoid, normal
 from counterplay.simulation.logs import RATES, draw
 

@@ -1,0 +1,113 @@
+"""`python -m reproduction`: the paper's tables and figures, run here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from counterplay.cli import console
+from counterplay.cli.main import main
+from counterplay.errors import ConfigError
+from reproduction.grid import in_processes, n_cores, on_ray
+from reproduction.jobs import Plan
+from reproduction.reproduce import Reproduction
+from reproduction.sections import write_page
+
+NAME = "python -m reproduction"
+app = typer.Typer(
+    name=NAME,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.command()
+def reproduce(
+    name: Annotated[
+        str, typer.Argument(help="table1, table2, table3, figure-a1, figure-a2, …-a3 or …-a4.")
+    ],
+    data: Annotated[Path, typer.Option(help="Folder with public datasets, a folder each.")],
+    out: Annotated[Path, typer.Option(help="Folder for results; goes on in its own.")],
+    seeds: Annotated[int, typer.Option(help="Repetitions of a cell.", min=1)] = 3,
+    trials: Annotated[
+        int, typer.Option(help="Settings tried for a method; 1 takes the defaults.", min=1)
+    ] = 4,
+    epochs: Annotated[int, typer.Option(help="Of a training, at most.", min=1)] = 100,
+    patience: Annotated[int, typer.Option(help="Epochs without a better value.", min=1)] = 15,
+    dim: Annotated[
+        int, typer.Option(help="Of PS and ACL; baselines have twice as much.", min=1)
+    ] = 32,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Run only jobs with this in their name; may be repeated: all must be."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes; one a core.", min=1)] = None,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Run on a Ray cluster (counterplay\\[ray]).")
+    ] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Run failed jobs again.")] = False,
+    listing: Annotated[
+        bool, typer.Option("--list", help="Show the jobs and their states, and run none.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Run a table or a figure of the paper, and set it beside what was printed.
+
+    Example: python -m reproduction table2 --data data --out results --seeds 3 --only ml-1m
+    """
+    if ray and workers is not None:
+        raise ConfigError(
+            "jobs run in processes here or on Ray; found --workers and --ray; leave one out"
+        )
+    plan = Plan(seeds=seeds, trials=trials, epochs=epochs, patience=patience, dim=dim)
+    reproduction = Reproduction(name, data, out, plan, only or ())
+    if listing:
+        _list(reproduction, as_json)
+        return
+    executor = on_ray() if ray else in_processes(workers or n_cores())
+    with (
+        console.resumable("finished jobs are kept; go on with the same command"),
+        console.progress(name, unit="jobs") as bar,
+    ):
+
+        def show(done: int, total: int, text: str) -> None:
+            bar(done, total)
+            if console.err.is_terminal:
+                console.err.print(text, markup=False)
+
+        result = reproduction.run(executor, retry=retry, progress=show)
+    written = [out / f"{name}.{kind}" for kind in ("json", "md", "html")]
+    write_page(reproduction.record(result), written[-1])
+    if as_json:
+        console.print_json(result)
+    else:
+        _show(result, written)
+
+
+def _list(reproduction: Reproduction, as_json: bool) -> None:
+    states = reproduction.states()
+    if as_json:
+        console.print_json([{"job": job.label, "key": job.key, "state": s} for job, s in states])
+        return
+    for job, state in states:
+        console.out.out(f"{state:<8}  {job.label}")
+
+
+def _show(result: dict[str, Any], written: list[Path]) -> None:
+    verdicts = Counter((each["claim"], each["verdict"]) for each in result["claims"] if each["n"])
+    for (claim, verdict), n in verdicts.items():
+        console.out.out(f"{claim}: {verdict} in {n} comparison{'s' if n > 1 else ''}")
+    done, known, failed = (f"{result['jobs'][name]:,}" for name in ("done", "known", "failed"))
+    console.print_pairs(
+        {
+            "jobs": f"{done} done of {known} that are known by now, {failed} failed",
+            "written to": ", ".join(map(str, written)),
+        }
+    )
+
+
+if __name__ == "__main__":
+    main(None, app, NAME)

@@ -1,0 +1,161 @@
+"""What one job does: train and evaluate, or put estimators on trial. Numbers stay, weights go."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from counterplay.data.store import load_split
+from counterplay.errors import CounterplayWarning
+from counterplay.evaluation.old_system import old_system
+from counterplay.evaluation.stage import Evaluation
+from counterplay.models.settings import ModelSettings
+from counterplay.runs.candidates import evaluate_run, staged
+from counterplay.runs.training import train_run, versions
+from counterplay.simulation.store import load_world
+from counterplay.simulation.values import true_values, values_at_random
+from reproduction.datasets import RATES, is_world
+from reproduction.jobs import RandomisedJob, TrainJob, WorldJob
+from reproduction.offline import judged, tried
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.metrics.measures import RowMetric
+    from counterplay.models.scorer import Scorer
+    from counterplay.runs.config import RunConfig
+    from counterplay.simulation.world import World
+    from reproduction.datasets import Place
+    from reproduction.grid import Job, Result
+
+_METRICS: tuple[RowMetric, ...] = ("hit", "ndcg")
+_K = (5, 10)
+_LAST = float(len(RATES) - 1)  # the round whose clicks are the test
+_KEPT = ("metric", "k", "estimator", "protocol", "value", "low", "high", "n", "ess")
+_RECORDED = (
+    *("configuration", "versions", "dataset", "parameters", "validation"),
+    *("best_epoch", "stopped", "notes"),
+)
+
+
+class TruePropensities(ModelSettings):
+    """The exposure of a world as the propensity model of PS: given, so there is nothing to learn.
+
+    In the record of a run it stands as its name, pop, the model without parameters.
+    """
+
+    world: Any = Field(exclude=True)
+
+    def build(self, log: Interactions, generator: torch.Generator) -> Scorer:  # noqa: ARG002
+        """Return the world's exposure."""
+        model = old_system(self.world).model
+        assert model is not None
+        return model
+
+
+def execute(job: Job, place: Place) -> Result:
+    """Run a job, and return its result as plain values."""
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CounterplayWarning)  # results keep what matters of them
+        if isinstance(job, TrainJob):
+            result = _trained(job, place)
+        elif isinstance(job, WorldJob):
+            result = tried(job, place) | {"versions": versions()}
+        elif isinstance(job, RandomisedJob):
+            result = judged(job, place) | {"versions": versions()}
+        else:
+            raise NotImplementedError(type(job).__name__)
+    return result | {"seconds": round(time.perf_counter() - started, 2)}
+
+
+def _trained(job: TrainJob, place: Place) -> Result:
+    """Train, going on from a checkpoint where there is one, and evaluate."""
+    run, data = place.out / "work" / job.key, place.log(job.data)
+    try:
+        record = train_run(data, run, _config(job, place), resume=True)
+        metrics = _evaluated(job, place)
+    except Exception:
+        shutil.rmtree(run, ignore_errors=True)  # to begin anew; an interruption leaves it
+        raise
+    result = {name: record[name] for name in _RECORDED} | {
+        "n_epochs": len(record["epochs"]),
+        "best": record["epochs"][record["best_epoch"]],
+        "metrics": metrics,
+    }
+    if job.history:
+        result["epochs"] = record["epochs"]
+    shutil.rmtree(run, ignore_errors=True)
+    return result
+
+
+def _config(job: TrainJob, place: Place) -> RunConfig:
+    config = job.method.run_config(
+        job.settings,
+        load_split(place.log(job.data)).train,
+        seed=job.seed,
+        epochs=job.epochs,
+        patience=job.patience,
+    )
+    if job.method.exposure != "oracle":
+        return config
+    truth = TruePropensities(name="pop", world=load_world(place.prepared(job.data)))
+    return config.model_copy(update={"exposure": truth})
+
+
+def _evaluated(job: TrainJob, place: Place) -> list[dict[str, Any]]:
+    """Return the estimates among sampled and among all unseen items, and in a world the truth."""
+    run, data = place.out / "work" / job.key, place.log(job.data)
+    world = place.prepared(job.data) if is_world(job.data) else None
+    found = []
+    for protocol in ("sampled", "full"):
+        config = Evaluation(
+            protocol=protocol,
+            metrics=_METRICS,
+            k=_K,
+            estimators=("standard",) if world is None else ("standard", "oracle"),
+        )
+        result = evaluate_run(run, data, config, world=world)
+        found += [{name: each[name] for name in _KEPT} for each in result["estimates"]]
+    if world is not None:
+        stage, (contestant,) = staged([run], data, Evaluation(), world=world)
+        assert stage.world is not None
+        of_what: dict[str, Any] = {"metrics": _METRICS, "k": _K, "time": _LAST}
+        known = stage.world, stage.seen
+        found += _exact("truth", true_values(known[0], contestant.scores, known[1], **of_what))
+        if job.method.candidate == "pop":  # once a world: what all are to be held against
+            best = true_values(known[0], Relevance(known[0]), known[1], **of_what)
+            found += _exact("best", best) + _exact("random", values_at_random(*known, **of_what))
+    return found
+
+
+def _exact(name: str, values: dict[tuple[str, int], float]) -> list[dict[str, Any]]:
+    """Return true values as estimates without doubt."""
+    about = {"estimator": name, "protocol": "full", "low": None, "high": None, "ess": None}
+    return [
+        {"metric": metric, "k": k, **about, "value": value, "n": None}
+        for (metric, k), value in values.items()
+        if metric in _METRICS
+    ]
+
+
+class Relevance:
+    """Ranks by the truth itself: no ranking is worth more."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.floating]:
+        """Return the relevance of `items` `[B, K]`, `[B, K]`."""
+        return self._world.relevance(users, items, time=_LAST)
+
+    def of_all(self, users: NDArray[np.integer]) -> NDArray[np.floating]:
+        """Return the relevance of all items, `[B, n_items]`."""
+        return self._world.relevance(users, time=_LAST)

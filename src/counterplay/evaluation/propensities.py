@@ -1,0 +1,274 @@
+"""The propensities that an evaluation weights its rows by, one function an estimator."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+
+from counterplay.errors import CounterplayWarning, DataError
+from counterplay.learning.batches import Batches, PairBatches
+from counterplay.learning.config import Game, LinkSettings
+from counterplay.learning.fitting import STILL
+from counterplay.learning.methods.erm import erm
+from counterplay.learning.methods.opponent import opponent
+from counterplay.metrics.calibration import logistic_fit
+from counterplay.metrics.estimates import popularity_propensities
+from counterplay.metrics.scoring import ModelScores
+from counterplay.models.calibrated import Calibrated
+from counterplay.models.items import ItemLevel
+from counterplay.models.link import Link
+from counterplay.models.settings import ModelSettings
+from counterplay.seeding import Streams
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.metrics.scoring import Scores
+    from counterplay.models.scorer import Scorer
+    from counterplay.progress import Steps
+
+EstimatorName = Literal[
+    "standard", "popularity", "propensity", "robust", "robust-shared", "logged", "oracle"
+]
+_ROWS = 1 << 12  # whose propensities are computed at a time
+_CALIBRATED = 1 << 16  # rows that are enough to fit a slope and an intercept
+_CLICKS_FLOOR, _RATINGS_FLOOR = 0.01, 0.2
+_STEPS = 32  # in an epoch of the opponent, at least
+SHARED = ("standard", "popularity", "propensity", "robust-shared", "logged", "oracle")
+
+
+class OpponentSettings(BaseModel):
+    """The exposure model of an evaluation, where a candidate does not bring its own.
+
+    Attributes:
+        kind: item has a logit an item; low-rank is a GMF of `dim`; own is of the candidate's own
+            class and size (given scores and pop have none: a GMF), and may learn taste along
+            with exposure. A shared opponent is of the first candidate's class.
+        dim: Of low-rank.
+        alpha: Strength of its regularizer.
+        floor: The smallest propensity; by default 0.01 for clicks and 0.2 for ratings, which came
+            nearest to the truth on worlds and on Coat.
+        rate: Learning rate.
+        epochs: At most so many; it stops when the objective stands still.
+        n_negatives: Sampled items a row.
+        batch_size: Rows a batch, at most; a short log has smaller ones, to be learnt from at all.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["item", "low-rank", "own"] = "item"
+    dim: Annotated[int, Field(ge=1)] = 2
+    alpha: Annotated[float, Field(ge=0)] = 1.0
+    floor: Annotated[float, Field(gt=0, lt=1)] | None = None
+    rate: Annotated[float, Field(gt=0)] = 0.02
+    epochs: Annotated[int, Field(ge=1)] = 50
+    n_negatives: Annotated[int, Field(ge=1)] = 4
+    batch_size: Annotated[int, Field(ge=1)] = 8192
+
+    def game(self, log: Interactions, seed: int) -> Game:
+        """Return how to fit it."""
+        floor = self.floor or (_RATINGS_FLOOR if log.is_explicit else _CLICKS_FLOOR)
+        return Game(
+            loss="squared" if log.is_explicit else "logistic",
+            link=LinkSettings(with_outcome=False, floor=floor, learn=False),
+            seed=seed,
+            exposure_rate=self.rate,
+            batch_size=min(self.batch_size, max(1, len(log) // _STEPS)),
+            **self.model_dump(exclude={"kind", "dim", "floor", "batch_size"}),
+        )
+
+    def build(self, log: Interactions, seed: int, own: ModelSettings | None = None) -> Scorer:
+        """Return a fresh one; `own` says what the candidate is."""
+        if self.kind == "item":
+            return ItemLevel(log.n_users, log.n_items)
+        generator = Streams(seed).torch("opponent")
+        if self.kind == "low-rank":
+            return ModelSettings(dim=self.dim, use_features=False).build(log, generator)
+        if own is None or own.name == "pop":
+            own = ModelSettings(use_features=False)
+        return own.build(log, generator)
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """A candidate under evaluation.
+
+    Attributes:
+        name: What to call it.
+        scores: What it is ranked by.
+        model: What an opponent plays against; None where its scores do not suffice.
+        exposure: The opponent that it was trained against, if it was.
+        link: Their link.
+        method: How it was trained.
+        batches: The rows on which it can be played against, where only some are scored.
+        settings: What kind of model it is, where that is known.
+    """
+
+    name: str
+    scores: Scores
+    model: Scorer | None
+    exposure: Scorer | None = None
+    link: Link | None = None
+    method: str = "given"
+    batches: PairBatches | None = None
+    settings: ModelSettings | None = None
+
+
+def fitted_propensities(
+    estimator: EstimatorName,
+    contestant: Contestant,
+    rivals: Sequence[Contestant],
+    train: Interactions,
+    seen: Interactions,
+    targets: Interactions,
+    settings: OpponentSettings,
+    seed: int,
+    *,
+    progress: Steps = lambda *_: None,
+) -> NDArray[np.float64]:
+    """Return the propensities of the targets by a model: propensity, robust or robust-shared.
+
+    A run's own exposure model is used where nobody else is weighted by it.
+    """
+    trained = {"propensity": "ps", "robust": "acl"}.get(estimator)
+    alone = estimator == "robust" or len(rivals) == 1
+    if alone and contestant.method == trained and contestant.exposure is not None:
+        assert contestant.link is not None
+        return _at(contestant.exposure, contestant.link, train, seen, targets)
+    kin = rivals[0] if estimator == "robust-shared" else contestant
+    exposure = settings.build(train, seed, kin.settings)
+    game = settings.game(train, seed)
+    text = f"evaluating: {estimator}" + ("" if kin is rivals[0] else f", {contestant.name}")
+    watch = [lambda epoch: progress(text, epoch.epoch + 1, game.epochs)]
+    if estimator == "propensity":
+        erm(exposure, replace(train, rating=None), game.plain(), callbacks=watch)
+    else:
+        everybody = list(rivals) if estimator == "robust-shared" else [contestant]
+        players, batches = _playable(everybody, estimator)
+        models = [
+            _calibrated(each.model, train, game) if each.batches is None else each.model
+            for each in players
+            if each.model is not None
+        ]
+        fit = opponent(models, exposure, train, game, batches=batches, callbacks=watch)
+        if len(fit.epochs) == game.epochs and _moves([each.objective for each in fit.epochs]):
+            warnings.warn(
+                f"{estimator}: the opponent was still moving after {game.epochs} epochs; raise "
+                "epochs of the opponent's settings",
+                CounterplayWarning,
+                stacklevel=2,
+            )
+    return _at(exposure, Link(**game.link_options()), train, seen, targets)
+
+
+def _moves(objectives: Sequence[float | None]) -> bool:
+    """Tell whether an objective is on its way somewhere.
+
+    Sampled negatives shake it, so the mean of its last epochs is held against that of those before.
+    """
+    least, n = STILL
+    known = np.array(objectives[-2 * n :], dtype=np.float64)
+    if len(known) < 2 * n:
+        return True  # nobody can tell
+    before, last = known[:n], known[n:]
+    shaken = np.sqrt((before.var(ddof=1) + last.var(ddof=1)) / n)
+    return bool(abs(last.mean() - before.mean()) > max(least, 3 * shaken))
+
+
+def _playable(
+    contestants: Sequence[Contestant], estimator: EstimatorName
+) -> tuple[list[Contestant], PairBatches | None]:
+    """Return whom an opponent can play against at once, and on which pairs; None is the log's rows.
+
+    All play on the pairs that given scores have in common. Where there are too few, or another
+    candidate reads histories, which pairs do not have, given scores stand aside.
+    """
+    players = [each for each in contestants if each.model is not None]
+    trained = [each for each in players if each.batches is None]
+    given = [each.batches for each in players if each.batches is not None]
+    pairs = PairBatches.common(given) if given else None
+    if pairs is not None and (
+        not pairs.has_both
+        or any(each.model is not None and each.model.history_length for each in trained)
+    ):
+        players, pairs = trained, None
+    if not players:
+        raise DataError(
+            "an opponent needs a candidate's scores of training pairs, and of others; found none "
+            f"with '{contestants[0].name}'; score some of each too, or leave {estimator} out"
+        )
+    playing = {each.name for each in players}
+    aside = [each.name for each in contestants if each.name not in playing]
+    if aside:
+        warnings.warn(
+            f"{estimator}: the opponent plays against the others, not against {', '.join(aside)}, "
+            "for want of scores of training pairs, and of others, that all have",
+            CounterplayWarning,
+            stacklevel=3,
+        )
+    return players, pairs
+
+
+def _calibrated(model: Scorer, train: Interactions, game: Game) -> Scorer:
+    """Return the model with scores that are logits of being observed, as the loss reads them.
+
+    An opponent is paid in losses. Those of scores on another scale are large wherever positives
+    are, and then it would weight what is popular, whatever the candidate ranks first.
+    """
+    if train.is_explicit:
+        return model
+    scores, outcomes, n = [], [], 0
+    model.to(game.device).eval()
+    with torch.no_grad():
+        for batch in Batches.of(train, game, model).epoch(Streams(game.seed), 0):
+            scores.append(model(batch.users, batch.scored, batch.history).reshape(-1).cpu())
+            outcomes.append(batch.outcomes.reshape(-1).cpu() > 0)
+            n += len(batch.users)
+            if n >= _CALIBRATED:
+                break
+    return Calibrated(model, *logistic_fit(torch.cat(scores).numpy(), torch.cat(outcomes).numpy()))
+
+
+def popularity(
+    train: Interactions, targets: Interactions, exponent: float, floor: float
+) -> NDArray[np.float64]:
+    """Return the propensities of the targets by the popularity of their items in training."""
+    events = np.bincount(train.item, minlength=train.n_items)
+    return popularity_propensities(targets.item, events, exponent=exponent, floor=floor)
+
+
+def logged(targets: Interactions) -> NDArray[np.float64]:
+    """Return the propensities that the data hold."""
+    if targets.propensity is None:
+        raise DataError(
+            "the logged estimator needs propensities in the data; found none; choose another"
+        )
+    return np.array(targets.propensity)
+
+
+def _at(
+    exposure: Scorer, link: Link, train: Interactions, seen: Interactions, targets: Interactions
+) -> NDArray[np.float64]:
+    """Return G at the targets, which were observed, or with ratings had the outcome they had."""
+    outcomes = np.ones(len(targets), dtype=np.float32)
+    if train.rating is not None and targets.rating is not None:
+        deviation = float(train.rating.std()) or 1.0
+        outcomes = (targets.rating - float(train.rating.mean())) / deviation
+    scores = ModelScores(exposure.cpu(), seen)
+    parts = [
+        scores.of(targets.user[part], targets.item[part, None])[:, 0]
+        for part in (slice(begin, begin + _ROWS) for begin in range(0, len(targets), _ROWS))
+    ]
+    with torch.no_grad():
+        g = torch.from_numpy(np.concatenate(parts).astype(np.float32))
+        q = link.cpu()(g, torch.from_numpy(outcomes))
+    propensities: NDArray[np.float64] = q.double().numpy().clip(link.floor, 1.0)
+    return propensities

@@ -1,0 +1,246 @@
+"""One evaluation's stage: held-out rows, what each contestant makes of them, and their weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+from counterplay.data.splits import TEST, VALIDATION
+from counterplay.errors import ConfigError, DataError
+from counterplay.evaluation.propensities import (
+    SHARED,
+    Contestant,
+    EstimatorName,
+    OpponentSettings,
+    fitted_propensities,
+    logged,
+    popularity,
+)
+from counterplay.metrics.comparison import beyond_chance, compare
+from counterplay.metrics.estimates import finite, weights_of
+from counterplay.metrics.intervals import BEYOND, resamples_needed
+from counterplay.metrics.measures import (
+    SMALLER_IS_BETTER,
+    Protocol,
+    RowMetric,
+    ranking_metrics,
+    rating_errors,
+)
+from counterplay.metrics.ranks import MEMORY, full_ranks, sampled_candidates, sampled_ranks
+from counterplay.metrics.sensitivity import smallest_flip, statement
+from counterplay.seeding import Streams
+from counterplay.simulation.logs import oracle_propensities
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from counterplay.data.splits import Split
+    from counterplay.progress import Steps
+    from counterplay.simulation.world import World
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+class Evaluation(BaseModel):
+    """What to evaluate, and how.
+
+    Attributes:
+        protocol: full ranks among all unseen items; sampled among `n_negatives` of them.
+        n_negatives: Of the sampled protocol.
+        metrics: Of a row's rank; ratings have their own.
+        k: Cutoffs.
+        estimators: Which; see the guide.
+        normalise: Whether to divide by the sum of the weights instead of the number of rows.
+        clip: Propensities below it are raised to it.
+        exponent: Of popularity, in its estimator.
+        floor: The smallest propensity of that estimator.
+        gamma: Factors by which the odds of exposure may be off, for the bands.
+        level: Of the intervals.
+        n_resamples: Of the bootstrap; the higher the level, the more it needs.
+        part: Which rows; test is for the end.
+        opponent: The exposure model where a candidate brings none.
+        memory: Bytes of scores at a time.
+        seed: Of all streams.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    protocol: Protocol = "full"
+    n_negatives: Annotated[int, Field(ge=1)] = 100
+    metrics: Annotated[tuple[RowMetric, ...], Field(min_length=1)] = ("hit", "ndcg", "mrr")
+    k: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)] = (10,)
+    estimators: Annotated[tuple[EstimatorName, ...], Field(min_length=1)] = (
+        "standard",
+        "popularity",
+        "robust",
+    )
+    normalise: bool = True
+    clip: Share | None = None
+    exponent: float = 1.0
+    floor: Share = 0.01
+    gamma: tuple[Annotated[float, Field(ge=1)], ...] = ()
+    level: Share = 0.95
+    n_resamples: Annotated[int, Field(validate_default=True)] = 1000
+    part: Literal["test", "validation"] = "test"
+    opponent: OpponentSettings = OpponentSettings()
+    memory: Annotated[int, Field(ge=1)] = MEMORY
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @field_validator("n_resamples")
+    @classmethod
+    def _enough(cls, n_resamples: int, info: ValidationInfo) -> int:
+        level = info.data.get("level")  # absent if it is wrong itself
+        if level is not None and n_resamples < resamples_needed(level):
+            raise ValueError(
+                f"intervals at the level {level:.12g} need n_resamples of "
+                f"{resamples_needed(level):,} or more, so that {BEYOND} lie beyond each end"
+            )
+        return n_resamples
+
+
+class Stage:
+    """The rows that all contestants of one evaluation are judged on."""
+
+    def __init__(
+        self,
+        split: Split,
+        config: Evaluation,
+        *,
+        explicit: bool,
+        world: World | None = None,
+        progress: Steps = lambda *_: None,
+    ) -> None:
+        self.progress = progress
+        self.split, self.config, self.explicit, self.world = split, config, explicit, world
+        held_out = TEST if config.part == "test" else VALIDATION
+        self.targets = split.test if config.part == "test" else split.validation
+        if not len(self.targets):
+            raise DataError(
+                f"an evaluation needs {config.part} rows; found none; prepare the data with a "
+                "split that holds some out"
+            )
+        self.seen = split.interactions.take(split.part < held_out)
+        self.train = split.train if explicit else replace(split.train, rating=None)
+        self.streams = Streams(config.seed)
+        self._values: dict[str, dict[tuple[str, int], NDArray[np.float64]]] = {}
+        self._weights: dict[tuple[str, str], NDArray[np.float64]] = {}
+        self._candidates: NDArray[np.int32] | None = None
+
+    @property
+    def protocol(self) -> str:
+        """Return how rows are judged, for the record."""
+        if self.explicit:
+            return "ratings"
+        full = self.config.protocol == "full"
+        return "full" if full else f"sampled-{self.config.n_negatives}"
+
+    def values(self, contestant: Contestant) -> dict[tuple[str, int], NDArray[np.float64]]:
+        """Return a value a row for each metric and cutoff."""
+        if contestant.name not in self._values:
+            self._values[contestant.name] = self._measured(contestant)
+        return self._values[contestant.name]
+
+    def _measured(self, contestant: Contestant) -> dict[tuple[str, int], NDArray[np.float64]]:
+        config, targets = self.config, self.targets
+        if self.explicit:
+            assert targets.rating is not None
+            predicted = contestant.scores.of(targets.user, targets.item[:, None])[:, 0]
+            return {
+                (name, 0): errors
+                for name, errors in rating_errors(predicted, targets.rating).items()
+            }
+        if config.protocol == "full":
+            ranks = full_ranks(contestant.scores, targets, self.seen, memory=config.memory)
+        else:
+            if self._candidates is None:
+                rng = self.streams.numpy("candidates")
+                self._candidates = sampled_candidates(self.seen, targets, config.n_negatives, rng)
+            ranks = sampled_ranks(
+                contestant.scores, targets.user, self._candidates, memory=config.memory
+            )
+        return ranking_metrics(ranks, np.arange(len(ranks)), names=config.metrics, k=config.k)
+
+    def weights(
+        self, estimator: EstimatorName, contestant: Contestant, rivals: Sequence[Contestant]
+    ) -> NDArray[np.float64]:
+        """Return the inverse propensities of the rows."""
+        key = estimator, "" if estimator in SHARED else contestant.name
+        if key not in self._weights:
+            q = self._propensities(estimator, contestant, rivals)
+            self._weights[key] = weights_of(q, clip=self.config.clip)
+        return self._weights[key]
+
+    def _propensities(
+        self, estimator: EstimatorName, contestant: Contestant, rivals: Sequence[Contestant]
+    ) -> NDArray[np.float64]:
+        config = self.config
+        if estimator == "standard":
+            return np.ones(len(self.targets))
+        if estimator == "popularity":
+            return popularity(self.train, self.targets, config.exponent, config.floor)
+        if estimator == "logged":
+            return logged(self.targets)
+        if estimator == "oracle":
+            if self.world is None:
+                raise ConfigError(
+                    "the oracle estimator needs the world that the log was drawn from; found a "
+                    "dataset alone; name the world, or choose another estimator"
+                )
+            return oracle_propensities(self.world, self.targets)
+        return fitted_propensities(
+            estimator, contestant, rivals, self.train, self.seen, self.targets, config.opponent,
+            config.seed, progress=self.progress,
+        )  # fmt: skip
+
+    def compared(
+        self, estimator: EstimatorName, contestants: Sequence[Contestant]
+    ) -> list[dict[str, Any]]:
+        """Compare all contestants under one estimator's weights, metric by metric."""
+        weights = self.weights(estimator, contestants[0], contestants)
+        _, clusters = np.unique(self.targets.user, return_inverse=True)
+        found = []
+        for metric, k in self.values(contestants[0]):
+            by_name = {each.name: self.values(each)[metric, k] for each in contestants}
+            rng = self.streams.numpy("comparison", metric, k)
+            for first, second, difference in compare(
+                by_name,
+                weights,
+                clusters,
+                rng,
+                n_resamples=self.config.n_resamples,
+                level=self.config.level,
+                normalise=self.config.normalise,
+            ):
+                found.append(
+                    {
+                        "metric": metric,
+                        "k": k,
+                        "estimator": estimator,
+                        "first": first,
+                        "second": second,
+                        "value": difference.value,
+                        "low": finite(difference.low),
+                        "high": finite(difference.high),
+                        "level": difference.level,
+                        "n": difference.n,
+                        "p": difference.p_value,
+                        "flip": None,
+                        "statement": None,
+                    }
+                )
+                if estimator != "standard":  # it knows no odds that could be off
+                    sign = -1 if metric in SMALLER_IS_BETTER else 1
+                    one, other = sign * by_name[first], sign * by_name[second]
+                    found[-1]["flip"] = finite(smallest_flip(one, other, weights))
+                    found[-1]["statement"] = (
+                        statement(first, second, one, other, weights)
+                        if not difference.value
+                        or beyond_chance(difference.p_value, difference.level)
+                        else f"{first} and {second} are not told apart: it may be chance"
+                    )
+        return found

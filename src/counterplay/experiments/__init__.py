@@ -1,1 +1,0 @@
-"""Experiments: configurations of runs, and what came of them."""

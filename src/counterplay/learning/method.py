@@ -1,0 +1,115 @@
+"""What a method of learning is: its settings, the roles of its players, and its step.
+
+Everything else belongs to the one loop, `counterplay.learning.fitting`: batches, random streams,
+precision, checkpoints, validation, patience, progress and the record.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+
+from counterplay.learning.config import Training, Weighted
+from counterplay.learning.losses import LOSSES
+from counterplay.learning.optimizers import Optimizer
+from counterplay.models.link import Link
+from counterplay.models.scorer import Scorer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import nn
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.learning.batches import Batch
+    from counterplay.learning.records import Meter
+
+Settings = TypeVar("Settings", bound=Training)
+
+
+class Method(Generic[Settings]):
+    """One way to learn. A subclass says what it is in its first three attributes, and its step.
+
+    Args:
+        players: The models, by their roles; they are changed in place.
+        log: Training rows; with ratings they are predicted, else rows are told from samples.
+        config: How to learn.
+
+    Attributes:
+        settings: The kind of `config`.
+        roles: Of the players. The link is made here, all others are given.
+        about: What it does, in a few words for help texts.
+        searched: Settings that tuning searches besides those of all methods: each by its name in a
+            run's configuration, with its name in `counterplay.tuning.space.Space`, or both ends.
+        judges: Whether it judges candidates that stand still instead of training one.
+    """
+
+    settings: ClassVar[type[Training]] = Training
+    roles: ClassVar[tuple[str, ...]] = ("candidate",)
+    about: ClassVar[str] = ""
+    searched: ClassVar[tuple[tuple[str, str | tuple[float, float]], ...]] = ()
+    judges: ClassVar[bool] = False
+
+    def __init__(self, players: Mapping[str, Scorer], log: Interactions, config: Settings) -> None:
+        self.log, self.config = log, config
+        self.delta = LOSSES[config.loss]
+        self.players: dict[str, nn.Module] = {}
+        for role in self.roles:
+            made = role == "link"
+            player = Link(**cast("Weighted", config).link_options()) if made else players[role]
+            self.players[role] = player.to(config.device)
+        self.optimizers: dict[str, Optimizer] = {}
+
+    def first(self) -> Method[Any] | None:
+        """Return what is learnt beforehand, in a checkpoint of its own."""
+        return None
+
+    def prepare(self) -> None:
+        """Get ready to play: say who learns, and how fast."""
+        self.learns("candidate", self.config.rate)
+
+    def begin(self, epoch: int) -> None:
+        """Get ready for an epoch."""
+
+    def step(self, batch: Batch, meter: Meter) -> None:
+        """Learn from one batch, and tell the meter what happened."""
+        raise NotImplementedError
+
+    @property
+    def first_epoch_that_counts(self) -> int:
+        """Epochs before it are not kept."""
+        return 0
+
+    @property
+    def stops_by_objective(self) -> bool:
+        """Whether learning ends when the objective stands still."""
+        return False
+
+    def learns(self, role: str, rate: float, *, free: tuple[nn.Module, ...] = ()) -> None:
+        """Let a player learn; what is `free` learns with it, without regularization."""
+        self.optimizers[role] = Optimizer(
+            self.players[role],
+            free=free,
+            rate=rate,
+            l2=self.config.l2,
+            kind=self.config.optimizer,
+        )
+
+    @property
+    def scorers(self) -> tuple[Scorer, ...]:
+        """The models that read batches."""
+        return tuple(each for each in self.players.values() if isinstance(each, Scorer))
+
+    @property
+    def candidate(self) -> Scorer:
+        """The model f."""
+        return cast("Scorer", self.players["candidate"])
+
+    @property
+    def exposure(self) -> Scorer:
+        """The model g."""
+        return cast("Scorer", self.players["exposure"])
+
+    @property
+    def link(self) -> Link:
+        """The link G_β between them."""
+        return cast("Link", self.players["link"])

@@ -1,0 +1,52 @@
+"""The methods of learning, by name; each stands on one screen in a file of its own.
+
+A method of one's own is a class like `counterplay.learning.methods.erm.Erm`. In Python it is
+entered here, `METHODS["mine"] = Mine`; the command line takes its place, `my_module:Mine`.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from counterplay.errors import ConfigError
+
+if TYPE_CHECKING:
+    from counterplay.learning.method import Method
+
+METHODS: dict[str, str | type[Method[Any]]] = {  # places, which load torch only when they are used
+    "erm": "counterplay.learning.methods.erm:Erm",
+    "ps": "counterplay.learning.methods.ps:Ps",
+    "acl": "counterplay.learning.methods.acl:Acl",
+}
+
+
+def method_of(name: str) -> type[Method[Any]]:
+    """Return a method by its name, or by its place as `module:name`."""
+    found = METHODS.get(name, name)
+    if not isinstance(found, str):
+        return found
+    module, _, attribute = found.partition(":")
+    if not attribute:
+        near = get_close_matches(name, METHODS, n=1)
+        advice = f"did you mean '{near[0]}'" if near else "choose one of them"
+        raise ConfigError(
+            f"a method must be one of {', '.join(METHODS)}, or your own as module:name; found "
+            f"'{name}'; {advice}"
+        )
+    try:
+        kind = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"a method of your own must be importable; found '{name}' ({error}); check its module, "
+            "its name, and PYTHONPATH"
+        ) from None
+    from counterplay.learning.method import Method
+
+    if not (isinstance(kind, type) and issubclass(kind, Method)):
+        raise ConfigError(
+            f"a method must be a subclass of counterplay.learning.method.Method; found {kind!r} at "
+            f"'{name}'; name the class"
+        )
+    return kind

@@ -1,0 +1,125 @@
+"""The game (ACL): a candidate f against an exposure model g that plays the worst exposure.
+
+    min over f, β   max over g    mean[ δ(y, f) / G_β(g, y) ] − α · R(g)        (equation 9)
+
+R is the regularizer, by default g's own loss on the feedback, `mean[δ(y, g)]`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from counterplay.learning.config import Game
+from counterplay.learning.fitting import Callback, Validate, fit
+from counterplay.learning.method import Method
+from counterplay.learning.regularizers import regularizer_of
+from counterplay.learning.weighting import groups_of, weighted_loss
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.learning.batches import Batch
+    from counterplay.learning.records import Fit, Meter
+    from counterplay.learning.regularizers import KnownExposure
+    from counterplay.models.scorer import Scorer
+
+
+class Acl(Method[Game]):
+    """The candidate against an exposure model."""
+
+    settings = Game
+    roles = ("candidate", "exposure", "link")
+    about = "against an opponent"
+    searched = (
+        ("training.alpha", "alpha"),
+        ("training.exposure_rate", "exposure_rate"),
+        ("exposure.dim", "exposure_dim"),
+    )
+
+    def __init__(
+        self,
+        players: Mapping[str, Scorer],
+        log: Interactions,
+        config: Game,
+        known: KnownExposure | None = None,
+    ) -> None:
+        super().__init__(players, log, config)
+        self._regularizer = regularizer_of(config, log, known)
+        self._alone = False
+
+    def prepare(self) -> None:
+        """Let f and β learn together, and g on its own."""
+        free = (self.link,) if self.config.link.learn else ()
+        self.learns("candidate", self.config.rate, free=free)
+        self.learns("exposure", self.config.exposure_rate)
+
+    def begin(self, epoch: int) -> None:
+        """Lower the rates by their discounts; in the first epochs g may warm up alone."""
+        config = self.config
+        self.optimizers["candidate"].set_rate(config.rate / config.discount**epoch)
+        self.optimizers["exposure"].set_rate(config.exposure_rate / config.exposure_discount**epoch)
+        self._alone = epoch < config.warmup
+
+    def step(self, batch: Batch, meter: Meter) -> None:
+        """Move f and β down the weighted loss, then g up the objective against the updated f."""
+        config, link, alone = self.config, self.link, self._alone
+        y, y_link = batch.outcomes, batch.link_outcomes  # [B, K]
+        groups = groups_of(config.recipe, y.shape[1])
+        # g's scores are the same before and after f's step: one forward serves both.
+        g_all = self.exposure(batch.users, batch.items, batch.history)  # [B, 1 + n_negatives]
+        g = g_all if batch.ratings is None else g_all[:, :1]  # [B, K], of what f scores
+        if not alone:
+            f_losses = self.delta(y, self.candidate(*batch.query))  # [B, K]
+            f_loss, _ = weighted_loss(f_losses, link, g.detach(), y_link, groups)
+            self.optimizers["candidate"].step(f_loss)
+        with torch.no_grad():
+            updated = self.delta(y, self.candidate(*batch.query))  # by f after its step
+        worst, weights = weighted_loss(updated, link, g, y_link, groups, learn_link=False)
+        held = self._regularizer(batch, g_all, link)
+        objective = worst - config.alpha * held
+        self.optimizers["exposure"].step(config.alpha * held if alone else -objective)
+        meter.add_weights(weights, groups)
+        n = len(batch.users)
+        meter.add(n, candidate_loss=worst, exposure_loss=held, objective=objective)
+
+    @property
+    def first_epoch_that_counts(self) -> int:
+        """The first one in which f plays."""
+        return self.config.warmup
+
+    @property
+    def stops_by_objective(self) -> bool:
+        """As the paper does, where it is asked for."""
+        return self.config.stop_by == "objective"
+
+
+def acl(
+    candidate: Scorer,
+    exposure: Scorer,
+    log: Interactions,
+    config: Game,
+    *,
+    validate: Validate | None = None,
+    callbacks: Iterable[Callback] = (),
+    checkpoint: Path | None = None,
+    known: KnownExposure | None = None,
+) -> Fit:
+    """Train the candidate against the worst exposure that the data still allow (Algorithm 1).
+
+    Args:
+        candidate: The model f; it is changed in place.
+        exposure: Its opponent g; it is changed in place.
+        log: Training rows.
+        config: How.
+        validate: Judges a model after each epoch, larger is better; never on test rows.
+        callbacks: Called after each epoch.
+        checkpoint: Folder to write each epoch's state to, and to go on from.
+        known: The true exposure, for the regularizer `known`: users `[B]` and items `[B, K]` to
+            propensities `[B, K]`, as a world has them.
+    """
+    method = Acl({"candidate": candidate, "exposure": exposure}, log, config, known)
+    return fit(method, validate=validate, callbacks=callbacks, checkpoint=checkpoint)

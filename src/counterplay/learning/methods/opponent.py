@@ -1,0 +1,102 @@
+"""The opponent alone: the worst exposure for candidates that stand still.
+
+    max over g    mean[ δ(y, f) / G_β(g, y) ] − α · R(g)
+
+This is the inner problem of the game with f held still. It evaluates a candidate that was not
+trained by the game, or is only known by its scores; against several candidates, g wants the mean
+of their losses to be large. β, which is the candidate's to choose, stays where it starts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from counterplay.learning.config import Game
+from counterplay.learning.fitting import Callback, Epochs, fit
+from counterplay.learning.method import Method
+from counterplay.learning.regularizers import regularizer_of
+from counterplay.learning.weighting import weighted_loss
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.learning.batches import Batch
+    from counterplay.learning.records import Fit, Meter
+    from counterplay.models.scorer import Scorer
+
+
+class Opponent(Method[Game]):
+    """An exposure model against candidates that stand still."""
+
+    settings = Game
+    roles = ("exposure", "link")
+    judges = True
+
+    def __init__(
+        self, exposure: Scorer, log: Interactions, config: Game, candidates: Sequence[Scorer]
+    ) -> None:
+        super().__init__({"exposure": exposure}, log, config)
+        self.link.requires_grad_(requires_grad=False)
+        self._candidates = tuple(each.to(config.device).eval() for each in candidates)
+        self._regularizer = regularizer_of(config, log)
+
+    def prepare(self) -> None:
+        """Let g learn."""
+        self.learns("exposure", self.config.exposure_rate)
+
+    def begin(self, epoch: int) -> None:
+        """Lower g's rate by its discount."""
+        config = self.config
+        self.optimizers["exposure"].set_rate(config.exposure_rate / config.exposure_discount**epoch)
+
+    def step(self, batch: Batch, meter: Meter) -> None:
+        """Move g up the objective."""
+        with torch.no_grad():
+            losses = [self.delta(batch.outcomes, f(*batch.query)) for f in self._candidates]
+            f_losses = torch.stack(losses).mean(0)  # [B, K]
+        g_all = self.exposure(batch.users, batch.items, batch.history)  # [B, 1 + n_negatives]
+        g = g_all if batch.ratings is None else g_all[:, :1]  # [B, K]
+        groups = (g.shape[1],) if self.config.recipe == "stable" else ()
+        worst, weights = weighted_loss(f_losses, self.link, g, batch.link_outcomes, groups)
+        held = self._regularizer(batch, g_all, self.link)
+        objective = worst - self.config.alpha * held
+        self.optimizers["exposure"].step(-objective)
+        meter.add_weights(weights, groups)
+        n = len(batch.users)
+        meter.add(n, candidate_loss=worst, exposure_loss=held, objective=objective)
+
+    @property
+    def stops_by_objective(self) -> bool:
+        """There is nothing else to stop by."""
+        return True
+
+    @property
+    def scorers(self) -> tuple[Scorer, ...]:
+        """Candidates read the same batches."""
+        return (*super().scorers, *self._candidates)
+
+
+def opponent(
+    candidates: Sequence[Scorer],
+    exposure: Scorer,
+    log: Interactions,
+    config: Game,
+    *,
+    batches: Epochs | None = None,
+    callbacks: Iterable[Callback] = (),
+) -> Fit:
+    """Fit the exposure model g against the candidates; the fit has no candidate of its own.
+
+    Args:
+        candidates: Models f, which stay as they are.
+        exposure: Their opponent g; it is changed in place.
+        log: Training rows.
+        config: How; of its rates only g's counts.
+        batches: Rows to play on; by default the log's with sampled negatives.
+        callbacks: Called after each epoch.
+    """
+    method = Opponent(exposure, log, config, candidates)
+    return fit(method, batches=batches, callbacks=callbacks)

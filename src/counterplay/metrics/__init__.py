@@ -1,0 +1,1 @@
+"""Ranks, metrics, intervals, comparisons and bands: numpy in, numpy out."""

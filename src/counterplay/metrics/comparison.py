@@ -1,0 +1,289 @@
+"""Compare models on the same rows: paired differences, and which of them are beyond chance.
+
+All differences that are looked at together are judged together, by one studentised bootstrap over
+users. A user has the sums T of weighted differences and B of weights; a difference is d = ΣT / ΣB,
+and its standard error s = √Σ(T − d·B)² / ΣB. With d* and s* those of a resample,
+
+    t*  = the largest of |d* − d| / s* over all differences       one number a resample
+    c   = the quantile of t* at the level
+    d ± c · s                                                     the interval of a difference
+    p   = (1 + #{t* ≥ |d| / s}) / (1 + n_resamples)
+
+So all intervals hold at once with the level's probability, p is adjusted for the number of
+differences, and p ≤ 1 − level exactly where an interval leaves out 0. Where a resample has none of
+the users in whom two models differ, or one user alone, their |d* − d| / s* is infinite. Of m
+differences one for which that happens in more than (1 − level) / 2m of the resamples rests on too
+few users to be told: it has no interval, is not beyond chance, and the others are judged without
+it. So it is with six users or fewer, at 95%.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterplay.display import Convertible, Shown, between
+from counterplay.errors import ConfigError, DataError
+from counterplay.metrics.estimates import finite
+from counterplay.metrics.intervals import (
+    check_resamples,
+    check_weights,
+    cluster_sums,
+    poisson_counts,
+    random_sums,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+
+_ROUNDING = 1e-12  # spreads below that share of what they are made of are none
+
+
+def beyond_chance(p_value: float, level: float) -> bool:
+    """Tell whether a difference is beyond chance: its interval at `level` leaves out 0.
+
+    Example:
+        >>> beyond_chance(0.05, 0.95), beyond_chance(0.051, 0.95)
+        (True, False)
+    """
+    return p_value <= 1 - level
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Difference(Shown, Convertible):
+    """A difference of two models: `value` in `[low, high]` at `level`, over `n` rows.
+
+    The interval and `p_value` are over the `n_clusters` users, and for all differences that were
+    compared together; `p_value <= 1 - level` where the interval leaves out 0, and only there.
+    """
+
+    value: float
+    low: float
+    high: float
+    level: float
+    n: int
+    n_clusters: int
+    p_value: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON; an interval that is not there is None."""
+        return asdict(self) | {"low": finite(self.low), "high": finite(self.high)}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one row of flat values."""
+        return [self.to_dict()]
+
+    def _title(self) -> str:
+        return (
+            f"{self.value:+.4f} {between(self.low, self.high, self.level, '+')}, "
+            f"p {self.p_value:.4f}; {self.n:,} rows of {self.n_clusters:,} users"
+        )
+
+    def _columns(self) -> dict[str, list[object]]:
+        return {name: [value] for name, value in self.to_dict().items()}
+
+
+def paired_difference(
+    first: NDArray[np.floating],
+    second: NDArray[np.floating],
+    weights: NDArray[np.floating],
+    clusters: NDArray[np.integer],
+    rng: np.random.Generator,
+    *,
+    n_resamples: int = 1000,
+    level: float = 0.95,
+    normalise: bool = True,
+) -> Difference:
+    """Return Σ w · (first − second) / Σ w with its interval and p-value over users.
+
+    Args:
+        first: Values of one model's rows, `[n]`.
+        second: Values of the other's on the same rows, `[n]`.
+        weights: Weight of each row, `[n]`.
+        clusters: User of each row, `[n]`.
+        rng: Where resamples come from.
+        n_resamples: Number of resamples.
+        level: Level of the interval.
+        normalise: Divide by Σ w; otherwise by n.
+
+    Example:
+        >>> values, users = np.arange(9.0), np.arange(9)
+        >>> found = paired_difference(values + 1, values, values, users, np.random.default_rng(0))
+        >>> found.value, found.low, found.high, found.p_value < 0.05
+        (1.0, 1.0, 1.0, True)
+    """
+    found = _differences(
+        _table([first, second]), [(0, 1)], weights, clusters, rng, n_resamples, level, normalise
+    )
+    return found[0]
+
+
+def compare(
+    values: Mapping[str, NDArray[np.floating]],
+    weights: NDArray[np.floating],
+    clusters: NDArray[np.integer],
+    rng: np.random.Generator,
+    *,
+    reference: str | None = None,
+    n_resamples: int = 1000,
+    level: float = 0.95,
+    normalise: bool = True,
+) -> list[tuple[str, str, Difference]]:
+    """Return (one model, another, one minus the other) for each comparison, all in one pass.
+
+    Intervals and p-values are for all of them at once: under the null the probability that any
+    interval leaves out 0 is 1 − level.
+
+    Args:
+        values: Each model's values on the same rows, `[n]`.
+        weights: Weight of each row, `[n]`.
+        clusters: User of each row, `[n]`.
+        rng: Where resamples come from.
+        reference: The model that all others are compared with, chosen before seeing the values;
+            None compares all pairs.
+        n_resamples: As for `paired_difference`.
+        level: As for `paired_difference`.
+        normalise: As for `paired_difference`.
+
+    Example:
+        >>> hits = {"pop": np.array([1.0, 0.0, 0.0]), "mf": np.array([1.0, 1.0, 1.0])}
+        >>> rng = np.random.default_rng(0)
+        >>> compare(hits, np.ones(3), np.arange(3), rng, reference="pop")[0][:2]
+        ('mf', 'pop')
+    """
+    names = list(values)
+    if len(names) < 2 or (reference is not None and reference not in values):
+        raise ConfigError(
+            "a comparison needs two models or more, the reference among them; found "
+            f"{', '.join(names) or 'none'} with reference {reference}; name one of the models"
+        )
+    if reference is None:
+        pairs = list(combinations(range(len(names)), 2))
+    else:
+        base = names.index(reference)
+        pairs = [(other, base) for other in range(len(names)) if other != base]
+    found = _differences(
+        _table(list(values.values())), pairs, weights, clusters, rng, n_resamples, level, normalise
+    )
+    return [
+        (names[one], names[other], difference)
+        for (one, other), difference in zip(pairs, found, strict=True)
+    ]
+
+
+def _differences(
+    values: Floats,
+    pairs: list[tuple[int, int]],
+    weights: NDArray[np.floating],
+    clusters: NDArray[np.integer],
+    rng: np.random.Generator,
+    n_resamples: int,
+    level: float,
+    normalise: bool,
+) -> list[Difference]:
+    """Compare pairs of columns of values `[n, m]`, all of them at once."""
+    check_resamples(n_resamples, level)
+    check_weights(weights)
+    if weights.shape != values.shape[:1]:
+        raise DataError(
+            "every row must have one weight; found "
+            f"{len(values):,} rows and weights of shape {weights.shape}; give one array of both"
+        )
+    one, other = np.array(pairs).T
+    gaps = (values[:, one] - values[:, other]) * weights[:, None]
+    scale = weights.astype(np.float64) if normalise else np.ones(len(weights))
+    tops, bottoms = cluster_sums(gaps, clusters), cluster_sums(scale, clusters)
+    value, low, high, p_value = _simultaneous(tops, bottoms, rng, n_resamples, level)
+    return [
+        Difference(middle, least, most, level, len(values), len(bottoms), p)
+        for middle, least, most, p in np.stack([value, low, high, p_value], axis=1).tolist()
+    ]
+
+
+def _simultaneous(
+    tops: Floats, bottoms: Floats, rng: np.random.Generator, n_resamples: int, level: float
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return ΣT / ΣB, the ends of its interval and its p-value of each column, `[m]` each.
+
+    Args:
+        tops: T of each user, a column a difference, `[n_users, m]`.
+        bottoms: B of each user, `[n_users, 1]`.
+        rng: Where resamples come from.
+        n_resamples: Number of resamples.
+        level: Of all intervals at once.
+    """
+    value = tops.sum(axis=0) / bottoms.sum()
+    rest = tops - value * bottoms
+    still = (rest**2).sum(axis=0) <= _ROUNDING**2 * (tops**2).sum(axis=0)
+    rest[:, still] = 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.sqrt((rest**2).sum(axis=0)) / bottoms.sum()
+        lead = np.where(value == 0, 0.0, np.abs(value) / error)  # ∞ where nothing varies
+    deviations = _deviations(rest, bottoms, rng, n_resamples)
+    most = (1 - level) / (2 * len(value))  # of the resamples may tell nothing
+    told = (np.isinf(deviations).mean(axis=0) <= most) & (_lonely(bottoms) <= most)
+    largest = np.where(told, deviations, 0.0).max(axis=1, keepdims=True)  # [n_resamples, 1]
+    p_value = np.where(told, (1 + (largest >= lead).sum(axis=0)) / (1 + n_resamples), 1.0)
+    # t* that are as large as c or larger have a share of 1 − level at most, with one to spare.
+    spare = math.floor((1 - level) * (1 + n_resamples)) - 1
+    critical = float(np.sort(largest[:, 0])[-1 - spare])
+    # The p-value decides, so that rounding cannot tear it and the interval apart.
+    decided, size = p_value <= 1 - level, np.abs(value)
+    reach = np.where(
+        decided,
+        np.minimum(critical * error, np.nextafter(size, 0)),
+        np.maximum(critical * error, size),
+    )
+    reach[~told & tops.any(axis=0)] = np.nan  # what is equal row by row is equal
+    return value, value - reach, value + reach, p_value
+
+
+def _deviations(
+    rest: Floats, bottoms: Floats, rng: np.random.Generator, n_resamples: int
+) -> Floats:
+    """Return |d* − d| / s* of each resample, `[n_resamples, m]`, from T − d·B `[n_users, m]` and B.
+
+    It is |Σ e| / √Σ(e − (Σe / ΣB) · B)² over the resample's users, with e = T − d·B; 0 for a
+    difference that varies nowhere, infinite where a resample has nothing that varies.
+    """
+    m = rest.shape[1]
+    columns = np.concatenate([rest, rest**2, rest * bottoms, bottoms, bottoms**2], axis=1)
+    sums = random_sums(poisson_counts, columns, n_resamples, rng)
+    shift, squares, products = sums[:, :m], sums[:, m : 2 * m], sums[:, 2 * m : 3 * m]
+    below, below_squares = sums[:, 3 * m : 3 * m + 1], sums[:, 3 * m + 1 :]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = shift / below
+        spread = squares - 2 * mean * products + mean**2 * below_squares
+        spread[~(spread > _ROUNDING * squares)] = 0.0
+        found: Floats = np.abs(shift) / np.sqrt(spread)
+    found[np.isnan(found)] = np.inf
+    found[:, ~rest.any(axis=0)] = 0.0
+    return found
+
+
+def _lonely(bottoms: Floats) -> float:
+    """Return the share of resamples that have one user alone, or nobody.
+
+    A user is absent with probability 1 / e, so it is e⁻ⁿ · (1 + n · (e − 1)).
+    """
+    n = np.count_nonzero(bottoms)
+    return math.exp(-n) * (1 + n * (math.e - 1))
+
+
+def _table(columns: list[NDArray[np.floating]]) -> NDArray[np.float64]:
+    shapes = {column.shape for column in columns}
+    if len(shapes) > 1 or columns[0].ndim != 1:
+        raise DataError(
+            "models must be compared on the same rows, one value each; found values of shapes "
+            f"{', '.join(map(str, sorted(shapes)))}; evaluate all of them on one log"
+        )
+    return np.stack(columns, axis=1).astype(np.float64)

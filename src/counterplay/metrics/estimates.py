@@ -1,0 +1,182 @@
+"""Estimates of what a metric would be had exposure been fair, each from rows and their weights.
+
+An observed row has a value v and a propensity q, the probability that it was exposed. Weighting
+it by 1/q makes up for the rows that were not. The plain mean, `mean[v/q]`, is the paper's; the
+self-normalised one, `Σ v/q / Σ 1/q`, stays on the metric's scale. The standard estimator has q = 1.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterplay.display import Convertible, Shown, between, named
+from counterplay.errors import ConfigError, CounterplayWarning, DataError
+from counterplay.metrics.intervals import (
+    bootstrap,
+    effective_sample_size,
+    interval,
+    top_share,
+    weight_warning,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+Values = dict[tuple[str, int], "NDArray[np.float64]"]  # by metric and k, a value a row
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Estimate(Shown, Convertible):
+    """A number with an account of how far to trust it.
+
+    Attributes:
+        metric: What is measured.
+        k: Its cutoff.
+        estimator: standard, popularity, propensity, robust, robust-shared, logged or oracle.
+        protocol: full, or sampled-n.
+        value: The estimate.
+        low: Lower end of its interval.
+        high: Upper end.
+        level: Of the interval.
+        n: Number of rows.
+        ess: Effective sample size of the weights.
+        top_share: Share of the weight that the heaviest 1% of the rows carry.
+        normalised: Whether the weights were.
+    """
+
+    metric: str
+    k: int
+    estimator: str
+    protocol: str
+    value: float
+    low: float
+    high: float
+    level: float
+    n: int
+    ess: float
+    top_share: float
+    normalised: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON; an interval that is not there is None."""
+        return asdict(self) | {"low": finite(self.low), "high": finite(self.high)}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one row of flat values."""
+        return [self.to_dict()]
+
+    def _title(self) -> str:
+        return (
+            f"{named(self.metric, self.k)} {self.value:.4f} "
+            f"{between(self.low, self.high, self.level)}, {self.estimator}, {self.protocol}; "
+            f"{self.n:,} rows, effective {self.ess:,.0f}"
+        )
+
+    def _columns(self) -> dict[str, list[object]]:
+        return {name: [value] for name, value in self.to_dict().items()}
+
+
+def finite(value: float) -> float | None:
+    """Return the value, or None where it is not a number: JSON has no word for that."""
+    return value if np.isfinite(value) else None
+
+
+def weights_of(
+    propensities: NDArray[np.floating], *, clip: float | None = None
+) -> NDArray[np.float64]:
+    """Return `1 / max(q, clip)`, `[n]`.
+
+    Example:
+        >>> weights_of(np.array([1.0, 0.5, 0.001]), clip=0.1)
+        array([ 1.,  2., 10.])
+    """
+    if clip is not None and not 0 < clip <= 1:
+        raise ConfigError(f"the clip must be above 0 and at most 1; found {clip}; change it")
+    q = np.asarray(propensities, dtype=np.float64)
+    bad = ~((q > 0) & (q <= 1))
+    if bad.any():
+        raise DataError(
+            f"propensities must be above 0 and at most 1; found {int(bad.sum()):,} that are not, "
+            f"the first {q[bad][0]} at row {int(np.flatnonzero(bad)[0])}; correct them"
+        )
+    return 1 / (q if clip is None else np.maximum(q, clip))
+
+
+def estimates(
+    values: Mapping[tuple[str, int], NDArray[np.floating]],
+    weights: NDArray[np.float64],
+    clusters: NDArray[np.integer],
+    rng: np.random.Generator,
+    *,
+    estimator: str,
+    protocol: str,
+    normalise: bool = True,
+    level: float = 0.95,
+    n_resamples: int = 1000,
+) -> list[Estimate]:
+    """Estimate every metric from its row values, with bootstrap intervals over users.
+
+    Args:
+        values: By metric and k, a value a row.
+        weights: Inverse propensities of the rows.
+        clusters: The user of each row, 0 to their number.
+        rng: Stream of the bootstrap.
+        estimator: Its name, for the record.
+        protocol: The ranking protocol, for the record.
+        normalise: Whether to divide by the sum of the weights instead of the number of rows.
+        level: Of the intervals.
+        n_resamples: Of the bootstrap.
+    """
+    lengths = {len(each) for each in values.values()}
+    if not len(weights) or lengths != {len(weights)}:
+        found = ", ".join(f"{length:,}" for length in sorted(lengths)) or "no"
+        raise DataError(
+            f"an estimate needs rows, and a weight for each; found {found} values and "
+            f"{len(weights):,} weights; give both for the same rows"
+        )
+    matrix = np.stack([np.asarray(each, dtype=np.float64) for each in values.values()], axis=1)
+    denominators = weights if normalise else np.ones_like(weights)
+    numerators = matrix * weights[:, None]
+    resamples = bootstrap(numerators, denominators, clusters, rng, n_resamples=n_resamples)
+    low, high = interval(resamples, level)
+    point = numerators.sum(0) / denominators.sum()
+    warning = weight_warning(weights)
+    if warning is not None:
+        warnings.warn(f"{estimator}: {warning}", CounterplayWarning, stacklevel=2)
+    ess, share = effective_sample_size(weights), top_share(weights)
+    return [
+        Estimate(
+            metric, k, estimator, protocol, float(point[place]), float(low[place]),
+            float(high[place]), level, len(matrix), ess, share, normalise,
+        )
+        for place, (metric, k) in enumerate(values)
+    ]  # fmt: skip
+
+
+def popularity_propensities(
+    items: NDArray[np.integer],
+    events: NDArray[np.integer],
+    *,
+    exponent: float = 1.0,
+    floor: float = 0.01,
+) -> NDArray[np.float64]:
+    """Return `max(floor, (events / most events) ^ exponent)`: what is popular was exposed.
+
+    Example:
+        >>> popularity_propensities(np.array([0, 1]), np.array([4, 1]), exponent=0.5)
+        array([1. , 0.5])
+    """
+    if not (0 < floor <= 1 and exponent >= 0):
+        raise ConfigError(
+            "popularity needs an exponent of 0 or more and a floor above 0 and at most 1; found "
+            f"{exponent} and {floor}; change them"
+        )
+    share = events[items] / max(int(events.max(initial=0)), 1)
+    propensities: NDArray[np.float64] = np.maximum(share**exponent, floor)
+    return propensities

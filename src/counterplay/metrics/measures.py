@@ -1,0 +1,237 @@
+"""Metrics of ranks and ratings, one number a user or row, and of recommended lists."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from counterplay.errors import ConfigError, DataError
+from counterplay.metrics.ranks import Ranks
+from counterplay.metrics.ties import TiedBlocks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+Protocol = Literal["full", "sampled"]  # ranks among all unseen items, or among some of them
+RowMetric = Literal["hit", "dcg", "ndcg", "mrr"]
+SMALLER_IS_BETTER = ("mse", "mae", "rmse")
+
+
+def ranking_metrics(
+    ranks: Ranks | NDArray[np.floating],
+    group: NDArray[np.integer],
+    *,
+    names: Sequence[str] = ("hit", "ndcg"),
+    k: Sequence[int] = (5, 10, 20),
+    n_groups: int | None = None,
+) -> dict[tuple[str, int], NDArray[np.float64]]:
+    """Return each metric at each cut-off, one number a group; NaN for groups without targets.
+
+    With the ranks r of a group's n targets, those with r ≤ k count:
+
+    - hit: 1 if there are any; mrr: 1 / the best r
+    - recall: their number / n; precision: their number / k
+    - dcg: Σ 1 / log2(1 + r); ndcg: dcg / the dcg of ranks 1, 2, …, min(n, k)
+    - map: Σ p(r) / min(n, k), where p(r) is the number of targets at or before r, over r
+
+    Where scores tie, it is the mean of the metric over all orders of what ties: a target that ties
+    with everything has hit@10 = 10 / n_candidates. A group's ranks are places in one list, so all
+    but dcg are at most 1. Targets that were each ranked among candidates of their own are lists of
+    their own: give them `group=np.arange(n)` and average what comes back.
+
+    Args:
+        ranks: Of `full_ranks` or `sampled_ranks`; or exact ranks, whole numbers from 1, infinite
+            if not ranked, `[n]`.
+        group: Whose target it is, in 0 … n_groups − 1 and in any order, `[n]`.
+        names: Any of `METRICS`.
+        k: Cut-offs.
+        n_groups: The length of what comes back; the largest group + 1 if not given.
+
+    Example:
+        >>> ranks, users = np.array([1.0, 4.0, 2.0]), np.array([0, 0, 2])
+        >>> ranking_metrics(ranks, users, names=["recall"], k=[3])
+        {('recall', 3): array([0.5, nan, 1. ])}
+        >>> constant = Ranks(above=np.array([0]), tied=np.array([19]))
+        >>> ranking_metrics(constant, np.array([0]), names=["hit"], k=[10])
+        {('hit', 10): array([0.5])}
+    """
+    _check_options(names, k)
+    above, tied = _checked_ranks(ranks)
+    group = np.asarray(group)
+    n_groups = _checked_groups(above, group, n_groups)
+    n_targets = np.bincount(group.astype(np.int64), minlength=n_groups)
+    within = above < max(k, default=0)
+    blocks = TiedBlocks(
+        above[within].astype(np.int64),
+        tied[within].astype(np.int64),
+        group[within].astype(np.int64),
+        n_targets,
+    )
+    found = {(name, cutoff): _FORMULAS[name](blocks, cutoff) for cutoff in k for name in names}
+    for values in found.values():
+        values[n_targets == 0] = np.nan
+    return found
+
+
+_FORMULAS: dict[str, Callable[[TiedBlocks, int], NDArray[np.float64]]] = {
+    "hit": lambda blocks, k: blocks.hit(k),
+    "recall": lambda blocks, k: blocks.count(k) / np.maximum(blocks.n, 1),
+    "precision": lambda blocks, k: blocks.count(k) / k,
+    "dcg": lambda blocks, k: blocks.dcg(k),
+    "ndcg": lambda blocks, k: np.minimum(blocks.dcg(k) / blocks.ideal(k), 1),
+    "mrr": lambda blocks, k: blocks.first(k),
+    "map": lambda blocks, k: np.minimum(blocks.precisions(k) / blocks.possible(k), 1),
+}
+METRICS: tuple[str, ...] = tuple(_FORMULAS)
+
+
+def _check_options(names: Sequence[str], k: Sequence[int]) -> None:
+    unknown = next((name for name in names if name not in METRICS), None)
+    if unknown is not None:
+        (nearest,) = difflib.get_close_matches(unknown.lower(), METRICS, n=1, cutoff=0.0)
+        raise ConfigError(
+            f"a metric must be one of {', '.join(METRICS)}; found {unknown!r}; "
+            f"did you mean {nearest!r}?"
+        )
+    for cutoff in k:
+        if not isinstance(cutoff, int | np.integer) or cutoff < 1:
+            raise ConfigError(
+                f"a cut-off k must be a whole number of 1 or more; found {cutoff!r}; "
+                "give the lengths of lists, such as 5, 10, 20"
+            )
+
+
+def _checked_ranks(
+    ranks: Ranks | NDArray[np.floating],
+) -> tuple[NDArray[np.number], NDArray[np.number]]:
+    """Return how many candidates are above each target and beside it; refuse what cannot be."""
+    if isinstance(ranks, Ranks):
+        above, tied = np.asarray(ranks.above), np.asarray(ranks.tied)
+        wrong = ~((above >= 0) & (tied >= 0)) if above.shape == tied.shape else np.ones(1, np.bool_)
+        if wrong.any() or above.dtype.kind not in "iu" or tied.dtype.kind not in "iu":
+            raise DataError(
+                "ranks must have two columns of whole numbers of 0 or more, above and tied; found "
+                f"{above.dtype} {above.shape} and {tied.dtype} {tied.shape}; count candidates"
+            )
+        return above, tied
+    places = np.asarray(ranks, dtype=np.float64)
+    wrong = ~((places >= 1) & (np.floor(places) == places))
+    if wrong.any():
+        row = np.unravel_index(int(wrong.argmax()), wrong.shape)
+        raise DataError(
+            f"ranks must be whole numbers from 1; found {places[row]} in row {int(row[0])}; count "
+            "places from 1, give Ranks(above, tied) where scores tie, and look for scores that are "
+            "not numbers"
+        )
+    return places - 1, np.zeros(places.shape, dtype=np.int64)
+
+
+def _checked_groups(
+    ranks: NDArray[np.number], group: NDArray[np.integer], n_groups: int | None
+) -> int:
+    """Refuse what cannot be groups of the ranks; return their number."""
+    if ranks.ndim != 1 or ranks.shape != group.shape:
+        raise DataError(
+            "ranks and groups must be two columns of one length; found the shapes "
+            f"{ranks.shape} and {group.shape}; give one rank and one group for each target"
+        )
+    if group.dtype.kind not in "iu":
+        raise DataError(
+            f"groups must be whole numbers; found the type {group.dtype}; give indices of users"
+        )
+    lowest, highest = int(group.min(initial=0)), int(group.max()) if len(group) else -1
+    n_groups = highest + 1 if n_groups is None else n_groups
+    if lowest < 0 or highest >= n_groups:
+        raise DataError(
+            f"groups must be in 0 to n_groups - 1 = {n_groups - 1:,}; found "
+            f"{lowest if lowest < 0 else highest:,}; give indices of users, and their number"
+        )
+    return n_groups
+
+
+def rating_errors(
+    predicted: NDArray[np.floating], rating: NDArray[np.number]
+) -> dict[Literal["mse", "mae"], NDArray[np.float64]]:
+    """Return `(predicted − rating)²` and `|predicted − rating|` of every row, `[n]` each.
+
+    Example:
+        >>> rating_errors(np.array([3.0, 4.5]), np.array([5, 4]))
+        {'mse': array([4.  , 0.25]), 'mae': array([2. , 0.5])}
+    """
+    predicted, truth = np.asarray(predicted, np.float64), np.asarray(rating, np.float64)
+    if predicted.ndim != 1 or predicted.shape != truth.shape:
+        raise DataError(
+            "predictions and ratings must be two columns of one length; found the shapes "
+            f"{predicted.shape} and {truth.shape}; give one prediction for each rating"
+        )
+    error = predicted - truth
+    return {"mse": error**2, "mae": np.abs(error)}
+
+
+def rmse(squared_errors: NDArray[np.floating]) -> float:
+    """Return √ of the mean of squared errors, `[n]`.
+
+    Example:
+        >>> rmse(np.array([1.0, 7.0]))
+        2.0
+    """
+    if not len(squared_errors):
+        raise DataError("a mean must have rows; found none; leave empty parts out")
+    return float(np.sqrt(np.mean(squared_errors, dtype=np.float64)))
+
+
+def coverage(items: NDArray[np.integer], n_items: int) -> float:
+    """Return the share of items that any of the lists `[U, k]` has; -1 is padding.
+
+    Example:
+        >>> coverage(np.array([[0, 1], [1, -1]]), n_items=4)
+        0.5
+    """
+    return float(np.mean(_times_recommended(items, n_items) > 0))
+
+
+def gini(items: NDArray[np.integer], n_items: int) -> float:
+    """Return the Gini coefficient of how often the lists `[U, k]` have each item; -1 is padding.
+
+    Σ (2i − n − 1) xᵢ / (n Σ xᵢ) with x ascending, i from 1: 0 where all items are recommended
+    equally often, 1 − 1/n where one takes every place.
+
+    Example:
+        >>> gini(np.array([[0, 1], [1, -1]]), n_items=4)  # 0, 0, 1 and 2 times
+        0.5833333333333334
+    """
+    times = np.sort(_times_recommended(items, n_items, least=1))
+    weights = 2 * np.arange(1, n_items + 1) - n_items - 1
+    return float((weights @ times) / (n_items * times.sum()))
+
+
+def mean_popularity(items: NDArray[np.integer], events: NDArray[np.integer]) -> float:
+    """Return the mean training events `[n_items]` of what lists `[U, k]` have; -1 is padding.
+
+    Example:
+        >>> mean_popularity(np.array([[0, 1], [1, -1]]), events=np.array([9, 3]))
+        5.0
+    """
+    times = _times_recommended(items, len(events), least=1)
+    return float((times @ np.asarray(events, dtype=np.float64)) / times.sum())
+
+
+def _times_recommended(
+    items: NDArray[np.integer], n_items: int, *, least: int = 0
+) -> NDArray[np.int64]:
+    """Return how often the lists have each item, `[n_items]`; refuse fewer than `least` in all."""
+    items = np.asarray(items)
+    lowest, highest = items.min(initial=0), items.max(initial=0)
+    if items.dtype.kind not in "iu" or lowest < -1 or highest >= n_items:
+        raise DataError(
+            f"lists must have items in 0 to n_items - 1 = {n_items - 1:,}, or -1 for padding; "
+            f"found {lowest:,} to {highest:,} of the type {items.dtype}; give indices of items"
+        )
+    recommended = items[items >= 0]
+    if recommended.size < least:
+        raise DataError("lists must recommend an item; found only padding; leave them out")
+    return np.bincount(recommended.astype(np.int64), minlength=n_items)

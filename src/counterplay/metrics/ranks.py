@@ -1,0 +1,246 @@
+"""Ranks of targets among their candidates, by counting: nothing is sorted.
+
+A rank is 1 for the best. Where scores tie, a target has no one rank: it is known how many
+candidates are above it and how many beside it, and `ranking_metrics` takes the mean of a metric
+over the tied places. What a user has in training is no candidate, unless it is the target itself.
+Work goes in chunks under a budget of memory, several at a time. A model is asked for the same
+number of users each time, because matrix products round differently by shape: so what comes out
+does not depend on the budget, unless it is tiny.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from counterplay.data.negatives import NegativeSampler
+from counterplay.errors import ConfigError, DataError
+from counterplay.metrics.threads import in_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.metrics.scoring import Scores
+
+Found = TypeVar("Found")
+MEMORY = 1 << 28  # bytes, by default
+_AT_ONCE = 1 << 20  # scores that are computed at a time, if memory allows: they stay in a cache
+_ROWS = 32, 1 << 10  # users that a model is asked for at a time, at least and at most
+_BYTES_A_SCORE = 32  # a number, what a model holds to compute it, and what is done with it
+_BLOCK = 1 << 18  # scores that are counted at a time
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranks:
+    """Where targets stand: each on one of the places above + 1 … above + tied + 1.
+
+    Ties are broken at random, so each of these places is equally likely.
+
+    Attributes:
+        above: Candidates with a better score, `[n]`.
+        tied: Other candidates with the same score, `[n]`.
+
+    Example:
+        >>> Ranks(above=np.array([0, 3]), tied=np.array([0, 2])).expected
+        array([1., 5.])
+    """
+
+    above: NDArray[np.int64]
+    tied: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.above)
+
+    @property
+    def expected(self) -> NDArray[np.float64]:
+        """The mean rank, `1 + above + tied / 2`; the mean of a metric is no function of it."""
+        return 1 + self.above + self.tied / 2
+
+
+def full_ranks(
+    scores: Scores, targets: Interactions, seen: Interactions, *, memory: int = MEMORY
+) -> Ranks:
+    """Return where each target stands among all items that its user has not `seen`, `[n]`.
+
+    What has no score, −inf, comes last, in an order that chance decides; lists leave it out.
+    """
+    above, tied = np.empty((2, len(targets)), dtype=np.int64)
+    users, place = np.unique(targets.user, return_inverse=True)
+
+    def count(part: slice, found: NDArray[np.floating]) -> None:
+        begin, end = np.searchsorted(place, [part.start, part.stop])
+        rows, items = place[begin:end] - part.start, targets.item[begin:end]
+        wanted = found[rows, items]
+        hide(found, users[part], seen)
+        hidden = np.isnan(found[rows, items])  # targets that their users have seen too
+        above[begin:end], beside = _counted(found, rows, wanted)
+        tied[begin:end] = beside - ~hidden  # a target that is not hidden is beside itself
+
+    for _ in with_all_scores(count, scores, users, seen.n_items, memory):
+        pass
+    return Ranks(above, tied)
+
+
+def sampled_ranks(
+    scores: Scores,
+    users: NDArray[np.integer],
+    candidates: NDArray[np.integer],
+    *,
+    memory: int = MEMORY,
+) -> Ranks:
+    """Return where each row's first candidate stands among all of the row `[n, 1 + n_sampled]`."""
+    above, tied = np.empty((2, len(users)), dtype=np.int64)
+    size, _ = _sizes(len(users), candidates.shape[1], memory)
+    for part, rows in _parts(np.arange(len(users)), size):
+        found = scores.of(users[rows], candidates[rows])[: part.stop - part.start]
+        ranks = ranks_of_first(checked(found))
+        above[part], tied[part] = ranks.above, ranks.tied
+    return Ranks(above, tied)
+
+
+def with_all_scores(
+    work: Callable[[slice, NDArray[np.floating]], Found],
+    scores: Scores,
+    users: NDArray[np.integer],
+    n_items: int,
+    memory: int,
+) -> Iterator[tuple[slice, Found]]:
+    """Yield parts of `users` in order, with what `work` makes of their scores of all items.
+
+    The scores, `[part, n_items]`, are free to be changed. Parts are worked on at the same time.
+    """
+    size, most = _sizes(len(users), n_items, memory)
+
+    def score(part: tuple[slice, NDArray[np.integer]]) -> Found:
+        place, asked = part
+        return work(place, checked(scores.of_all(asked)[: place.stop - place.start]))
+
+    for (place, _), found in in_threads(score, _parts(users, size), most):
+        yield place, found
+
+
+def hide(
+    found: NDArray[np.floating], users: NDArray[np.integer], seen: Interactions
+) -> NDArray[np.floating]:
+    """Make what the users have seen incomparable: NaN is neither above nor below a target."""
+    begins = seen.offsets[users]
+    lengths = seen.offsets[users + 1] - begins
+    rows = np.repeat(np.arange(len(users)), lengths)
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    found[rows, seen.item[begins[rows] + within]] = np.nan
+    return found
+
+
+def _parts(values: NDArray[np.integer], size: int) -> Iterator[tuple[slice, NDArray[np.integer]]]:
+    """Yield parts of `values`, all of one length; the last is filled up with its last value."""
+    for begin in range(0, len(values), size):
+        part = slice(begin, min(begin + size, len(values)))
+        fill = np.repeat(values[part.stop - 1 :][:1], size - (part.stop - part.start))
+        yield part, np.concatenate([values[part], fill])
+
+
+def _sizes(n_rows: int, n_scores: int, memory: int) -> tuple[int, int]:
+    """Return how many rows a part has, and how many such parts the memory holds."""
+    fitting = memory // (_BYTES_A_SCORE * max(n_scores, 1))
+    if fitting < 1:
+        raise ConfigError(
+            f"the memory must hold one user's scores, {_BYTES_A_SCORE * n_scores:,} bytes; found "
+            f"{memory:,}; raise it"
+        )
+    few, many = _ROWS
+    size = max(1, min(fitting, max(few, _AT_ONCE // max(n_scores, 1)), many, n_rows))
+    return size, fitting // size
+
+
+def checked(found: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Refuse scores that cannot be compared."""
+    if found.size and np.isnan(found.min()):
+        raise DataError(
+            f"scores must be numbers; found {int(np.isnan(found).sum()):,} that are none among "
+            f"{found.size:,}; train again, or correct the scores"
+        )
+    return found
+
+
+def _counted(
+    found: NDArray[np.floating], rows: NDArray[np.int64], wanted: NDArray[np.floating]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how many scores of a row are above the wanted one, and how many equal it, `[n]` each.
+
+    Blocks stay in the processor's cache.
+    """
+    n_items = found.shape[1]
+    size = max(1, _BLOCK // n_items)
+    n_words = -(-n_items // 8)
+    a_sum = min(n_words, 255)
+    flags = np.zeros((min(size, len(rows)), -(-n_words // a_sum), a_sum * 8), dtype=np.bool_)
+    flat = flags.reshape(len(flags), -1)
+    above, beside = np.empty((2, len(rows)), dtype=np.int64)
+    for begin in range(0, len(rows), size):
+        part = rows[begin : begin + size]
+        n, one_by_one = len(part), bool((np.diff(part) == 1).all())
+        block = found[part[0] : part[-1] + 1] if one_by_one else found[part]
+        value, flag = wanted[begin : begin + size, None], flat[:n, :n_items]
+        np.greater(block, value, out=flag)
+        above[begin : begin + n] = _sums(flags[:n])
+        np.equal(block, value, out=flag)
+        beside[begin : begin + n] = _sums(flags[:n])
+    return above, beside
+
+
+def _sums(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Count flags `[n, m, 8 k]` by row, eight at a time: k ≤ 255 words add up without a carry."""
+    words = flags.view(np.uint64).sum(2)
+    counts: NDArray[np.int64] = words.view(np.uint8).sum(1, dtype=np.int64)
+    return counts
+
+
+def ranks_of_first(scores: NDArray[np.floating]) -> Ranks:
+    """Return where each row's first score stands among all of the row.
+
+    Example:
+        >>> ranks_of_first(np.array([[2.0, 3.0, 1.0], [1.0, 1.0, 1.0]]))
+        Ranks(above=array([1, 0]), tied=array([0, 2]))
+    """
+    first, others = scores[:, :1], scores[:, 1:]
+    return Ranks((others > first).sum(1), (others == first).sum(1))
+
+
+def sampled_candidates(
+    seen: Interactions, targets: Interactions, n: int, rng: np.random.Generator
+) -> NDArray[np.int32]:
+    """Return each target's item and `n` distinct other items that its user has not seen.
+
+    The paper's protocol: uniform negatives that are neither in `seen` nor the target. Draw once,
+    and use the same candidates for every model, `[len(targets), 1 + n]`.
+    """
+    known = NegativeSampler(_both(seen, targets))
+    room = known.n_unseen(targets.user)
+    if len(room) and int(room.min()) < n:
+        raise DataError(
+            f"every user must have {n:,} unseen items to be ranked among; found one with "
+            f"{int(room.min()):,}; take fewer negatives, or rank among all items"
+        )
+    drawn = known.draw(targets.user, n, rng)
+    while True:  # items that occur twice in a row are drawn again: the others stay as they are
+        order = np.argsort(drawn, axis=1, kind="stable")
+        ordered = np.take_along_axis(drawn, order, axis=1)
+        again = np.zeros(drawn.shape, dtype=np.bool_)
+        np.put_along_axis(again, order[:, 1:], ordered[:, 1:] == ordered[:, :-1], axis=1)
+        rows = np.nonzero(again)[0]
+        if not len(rows):
+            return np.concatenate([targets.item[:, None], drawn], axis=1)
+        drawn[again] = known.draw(targets.user[rows], 1, rng)[:, 0]
+
+
+def _both(seen: Interactions, targets: Interactions) -> Interactions:
+    """Return the pairs of two logs with the same vocabularies as one log."""
+    user = np.concatenate([seen.user, targets.user])
+    order = np.argsort(user, kind="stable")
+    item = np.concatenate([seen.item, targets.item])
+    return type(seen)(seen.users, seen.items, user[order], item[order])

@@ -1,0 +1,232 @@
+"""The k best unseen items of many users, streamed to Parquet.
+
+A list that is shown has an order, so equal scores stand in that of the items, or in one that is
+given. What a list is worth on average over all orders of ties is `relevance_by_place`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+
+from counterplay.data.publishing import new_file
+from counterplay.errors import ConfigError
+from counterplay.metrics.ranks import MEMORY, hide, with_all_scores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from counterplay.data.formats import Progress
+    from counterplay.data.interactions import Interactions
+    from counterplay.metrics.scoring import Scores
+
+Lists = tuple["NDArray[np.int32]", "NDArray[np.floating]"]
+
+
+def top_k(
+    scores: Scores,
+    users: NDArray[np.integer],
+    seen: Interactions,
+    k: int,
+    *,
+    ties: Callable[[NDArray[np.integer]], NDArray[np.floating]] | None = None,
+    memory: int = MEMORY,
+) -> Lists:
+    """Return the `k` best unseen items of each of `users` and their scores, both `[B, k]`.
+
+    The best comes first. Where fewer than `k` items are unseen or scored, the rest is −1 with the
+    score −inf.
+
+    Args:
+        scores: What items are ranked by.
+        users: Whose lists, `[B]`.
+        seen: What is on no list of its user.
+        k: Places of a list.
+        ties: Numbers of all items for some users, `[B] → [B, n_items]`: the larger comes first
+            among equal scores; by default they stand in the order of the items.
+        memory: Bytes at a time.
+    """
+    parts = list(_parts(scores, users, seen, k, memory, ties))
+    if not parts:
+        return np.empty((0, k), dtype=np.int32), np.empty((0, k), dtype=np.float32)
+    items, found = zip(*parts, strict=True)
+    return np.concatenate(items), np.concatenate(found)
+
+
+def relevance_by_place(
+    scores: Scores,
+    relevance: Scores,
+    users: NDArray[np.integer],
+    seen: Interactions,
+    k: int,
+    *,
+    memory: int = MEMORY,
+) -> NDArray[np.float64]:
+    """Return the mean relevance of what the first `k` places of each user's list hold, `[B, k]`.
+
+    The mean is over all orders of equal scores: each place of a tie holds the mean relevance of
+    all that ties, on the list or not. It is 0 where a list has ended.
+    """
+    means = np.zeros((len(users), k))
+
+    def fill(part: slice, found: NDArray[np.floating]) -> None:
+        whose = users[part]
+        items, best = _best(_candidates(found, whose, seen), k)
+        means[part] = np.where(items < 0, 0, relevance.of(whose, np.maximum(items, 0)))
+        tied, cut = _ties(found, best)
+        rows = np.flatnonzero(tied)
+        means[part][rows] = _mean_of_runs(means[part][rows], best[rows])
+        rows = np.flatnonzero(cut)
+        if len(rows):
+            last = best[rows, -1:]
+            equal = found[rows] == last
+            total = np.where(equal, relevance.of_all(whose[rows]), 0).sum(1)
+            mean = (total / np.count_nonzero(equal, axis=1))[:, None]
+            means[part][rows] = np.where(best[rows] == last, mean, means[part][rows])
+
+    for _ in with_all_scores(fill, scores, users, seen.n_items, memory):
+        pass
+    return means
+
+
+def write_top_k(
+    path: Path,
+    scores: Scores,
+    users: NDArray[np.integer],
+    seen: Interactions,
+    k: int,
+    *,
+    memory: int = MEMORY,
+    progress: Progress | None = None,
+) -> None:
+    """Write the lists as they come: columns user, item (original ids), rank and score.
+
+    `progress` is called with the number of users done so far, and of all.
+    """
+    writer: pq.ParquetWriter | None = None
+    begin = 0
+    with new_file(path) as beside:
+        for items, found in _parts(scores, users, seen, k, memory, None):
+            table = _rows(users[begin : begin + len(items)], items, found, seen).to_arrow()
+            begin += len(items)
+            writer = writer or pq.ParquetWriter(beside, table.schema, compression="zstd")
+            writer.write_table(table)
+            if progress:
+                progress(begin, len(users))
+        if writer is None:
+            none = np.empty((0, k))
+            _rows(users, none.astype(np.int32), none, seen).write_parquet(beside)
+        else:
+            writer.close()
+
+
+def _rows(
+    users: NDArray[np.integer],
+    items: NDArray[np.int32],
+    found: NDArray[np.floating],
+    seen: Interactions,
+) -> pl.DataFrame:
+    row, place = np.nonzero(items >= 0)
+    return pl.DataFrame(
+        {
+            "user": seen.users.decode(users[row]),
+            "item": seen.items.decode(items[row, place]),
+            "rank": (place + 1).astype(np.int32),
+            "score": found[row, place],
+        }
+    )
+
+
+def _parts(
+    scores: Scores,
+    users: NDArray[np.integer],
+    seen: Interactions,
+    k: int,
+    memory: int,
+    ties: Callable[[NDArray[np.integer]], NDArray[np.floating]] | None,
+) -> Iterator[Lists]:
+    if k < 1:
+        raise ConfigError(f"k must be 1 or more; found {k}; raise it")
+
+    def best(part: slice, found: NDArray[np.floating]) -> Lists:
+        items, values = _best(_candidates(found, users[part], seen), k)
+        if ties is not None:
+            tied, cut = _ties(found, values)
+            rows = np.flatnonzero(tied | cut)
+            if len(rows):
+                items[rows], values[rows] = _best(found[rows], k, ties(users[part][rows]))
+        return items, values
+
+    for _, lists in with_all_scores(best, scores, users, seen.n_items, memory):
+        yield lists
+
+
+def _candidates(
+    found: NDArray[np.floating], users: NDArray[np.integer], seen: Interactions
+) -> NDArray[np.floating]:
+    """Put what the users have seen behind everything."""
+    hide(found, users, seen)
+    found[np.isnan(found)] = -np.inf
+    return found
+
+
+def _ties(
+    found: NDArray[np.floating], best: NDArray[np.floating]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Tell whose list holds equal scores, and whose ends amid some, `[B]` each."""
+    last = best[:, -1:]
+    within = ((best[:, 1:] == best[:, :-1]) & (best[:, 1:] > -np.inf)).any(axis=1)
+    n_equal, n_kept = (np.count_nonzero(each == last, axis=1) for each in (found, best))
+    return within, (n_equal > n_kept) & (last[:, 0] > -np.inf)
+
+
+def _mean_of_runs(values: NDArray[np.float64], scores: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return each value's mean over the run of equal scores that it is in, row by row."""
+    begins = np.ones(scores.shape, dtype=np.bool_)
+    begins[:, 1:] = scores[:, 1:] != scores[:, :-1]
+    run = np.cumsum(begins).reshape(scores.shape) - 1
+    sums, counts = np.bincount(run.ravel(), values.ravel()), np.bincount(run.ravel())
+    means: NDArray[np.float64] = (sums / counts)[run]
+    return means
+
+
+def _best(
+    found: NDArray[np.floating], k: int, numbers: NDArray[np.floating] | None = None
+) -> Lists:
+    """Return the k largest of each row in order; among equals those of the larger number.
+
+    Without numbers the lower index comes first.
+    """
+    n = found.shape[1]
+    kept = min(k, n)
+    if kept < n:
+        least = np.partition(found, n - kept, axis=1)[:, n - kept, None]
+        # All above the k-th value are in; of those equal to it, the first ones fill up.
+        above, equal = found > least, found == least
+        if numbers is None:
+            room = kept - np.count_nonzero(above, axis=1)[:, None]
+            chosen = above | (equal & (np.cumsum(equal, axis=1, dtype=np.int32) <= room))
+            items = np.nonzero(chosen)[1].reshape(len(found), kept)
+        else:
+            wanted = np.where(above, np.inf, np.where(equal, numbers, -np.inf))
+            items = np.argpartition(wanted, n - kept, axis=1)[:, n - kept :]
+    else:
+        items = np.broadcast_to(np.arange(n), found.shape)
+    values = np.take_along_axis(found, items, axis=1)
+    order = (
+        np.argsort(-values, axis=1, kind="stable")
+        if numbers is None
+        else np.lexsort((-np.take_along_axis(numbers, items, axis=1), -values), axis=1)
+    )
+    lists = np.full((len(found), k), -1, dtype=np.int32)
+    best = np.full((len(found), k), -np.inf, dtype=found.dtype)
+    best[:, :kept] = np.take_along_axis(values, order, axis=1)
+    lists[:, :kept] = np.take_along_axis(items, order, axis=1)
+    lists[best == -np.inf] = -1
+    return lists, best

@@ -1,0 +1,1 @@
+"""One training on disk: configuration, defaults, training, record, and what is loaded of it."""

@@ -1,0 +1,153 @@
+"""Runs and given scores, loaded to be evaluated and compared on a prepared dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from counterplay.data.store import load_split
+from counterplay.errors import ConfigError, DataError
+from counterplay.evaluation.evaluator import compared, evaluated
+from counterplay.evaluation.given_scores import Table, given_candidate
+from counterplay.evaluation.propensities import Contestant
+from counterplay.evaluation.stage import Evaluation, Stage
+from counterplay.metrics.scoring import ModelScores
+from counterplay.runs.config import config_of
+from counterplay.runs.training import load_run, read_record
+from counterplay.simulation.store import load_world, source_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from counterplay.data.splits import Split
+    from counterplay.progress import Steps
+    from counterplay.simulation.world import World
+
+
+def evaluate_run(
+    run: str | Path,
+    data: str | Path | None = None,
+    config: Evaluation | None = None,
+    *,
+    world: str | Path | None = None,
+) -> dict[str, Any]:
+    """Evaluate the candidate of a run directory; by default on the data it was trained on.
+
+    The directory of the world that the data were drawn from is for the oracle alone.
+    """
+    return evaluated(*staged([run], data, config or Evaluation(), world=world))
+
+
+def evaluate_scores(
+    scores: Table,
+    data: str | Path,
+    config: Evaluation | None = None,
+    *,
+    world: str | Path | None = None,
+) -> dict[str, Any]:
+    """Evaluate scores that were computed elsewhere: a table of user, item and score."""
+    config, split = config or Evaluation(), load_split(data)
+    stage = Stage(split, config, explicit=False, world=_world(world, split))
+    name = "scores" if isinstance(scores, pl.DataFrame) else Path(scores).stem
+    return evaluated(stage, [given_candidate(name, scores, stage)])
+
+
+def compare_runs(
+    runs: Sequence[str | Path],
+    data: str | Path | None = None,
+    config: Evaluation | None = None,
+    *,
+    scores: Mapping[str, Table] | None = None,
+    world: str | Path | None = None,
+) -> dict[str, Any]:
+    """Evaluate several candidates on the same rows, and say which differences stand.
+
+    Args:
+        runs: Directories, at least one.
+        data: Dataset directory; by default that of the first run.
+        config: How.
+        scores: Candidates that are only known by their scores, by name.
+        world: That the data were drawn from, for the oracle.
+    """
+    n_candidates = len(runs) + len(scores or {})
+    if len({Path(run).resolve() for run in runs}) < len(runs) or not runs or n_candidates < 2:
+        named = ", ".join([*map(str, runs), *(scores or {})]) or "none"
+        raise ConfigError(
+            f"a comparison needs two different candidates or more; found {named}; name another"
+        )
+    return compared(*staged(runs, data, config or Evaluation(), scores=scores, world=world))
+
+
+def staged(
+    runs: Sequence[str | Path],
+    data: str | Path | None,
+    config: Evaluation,
+    *,
+    scores: Mapping[str, Table] | None = None,
+    world: World | str | Path | None = None,
+    progress: Steps = lambda *_: None,
+) -> tuple[Stage, list[Contestant]]:
+    """Load the data and the runs, which must have been trained on them, and scores beside them."""
+    records = [read_record(run) for run in runs]
+    split = load_split(records[0]["data"] if data is None else data)
+    explicit = [each["configuration"]["training"]["loss"] == "squared" for each in records]
+    if len(set(explicit)) > 1:
+        raise ConfigError(
+            "compared runs must all predict ratings or all rank; found both; compare like with like"
+        )
+    known = _world(world, split)
+    stage = Stage(split, config, explicit=explicit[0], world=known, progress=progress)
+    for run, record in zip(runs, records, strict=True):
+        check_trained_on(run, record, split)
+    names = _names([Path(run) for run in runs])
+    repeated = sorted(set(names) & set(scores or {}))
+    if repeated:
+        raise ConfigError(
+            f"every candidate must have a name of its own; found '{repeated[0]}' for a run and for "
+            "scores; rename one"
+        )
+    trained = [_trained(name, run, stage) for name, run in zip(names, runs, strict=True)]
+    given = [given_candidate(name, table, stage) for name, table in (scores or {}).items()]
+    return stage, trained + given
+
+
+def check_trained_on(
+    run: str | Path, record: dict[str, Any], split: Split, *, use: str = "evaluated on"
+) -> None:
+    """Refuse data that are not those of a run, or are split in another way."""
+    if record["dataset"]["split_fingerprint"] != split.fingerprint or (
+        record["dataset"]["fingerprint"] != split.interactions.fingerprint
+    ):
+        raise DataError(
+            f"a run must be {use} the data it was trained on; found that '{run}' was trained on "
+            "others, or on another split; name its data, or train again"
+        )
+
+
+def _world(world: World | str | Path | None, split: Split) -> World | None:
+    """Load the world that the data were drawn from, unless it is there; refuse another one."""
+    if not isinstance(world, str | Path):
+        return world
+    if split.interactions.source != source_of(world):
+        raise DataError(
+            f"the world must be the one that the data were drawn from; found '{world}' and "
+            f"data of another source, {split.interactions.name!r}; name their own"
+        )
+    return load_world(world)
+
+
+def _names(runs: Sequence[Path]) -> list[str]:
+    """Return the folders' names, or their whole paths where names repeat."""
+    names = [run.resolve().name for run in runs]
+    return names if len(set(names)) == len(names) else [str(run) for run in runs]
+
+
+def _trained(name: str, run: str | Path, stage: Stage) -> Contestant:
+    candidate, exposure, link = load_run(run, stage.train)
+    config = config_of(read_record(run)["configuration"])
+    scores = ModelScores(candidate, stage.seen, train=stage.train)
+    return Contestant(
+        name, scores, candidate, exposure, link, config.method, settings=config.candidate
+    )

@@ -1,0 +1,149 @@
+"""The configuration of a run: one value that says all of it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
+
+from counterplay.errors import ConfigError
+from counterplay.learning.config import Game, Training
+from counterplay.learning.methods import method_of
+from counterplay.metrics.measures import Protocol, RowMetric
+from counterplay.models.settings import ModelSettings
+from counterplay.settings import configured, leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.models.scorer import Scorer
+    from counterplay.seeding import Streams
+
+
+def _known(name: str) -> str:
+    method_of(name)
+    return name
+
+
+Method = Annotated[str, AfterValidator(_known)]  # of METHODS, or one's own as module:name
+
+
+class ValidationSettings(BaseModel):
+    """What selects the best epoch, on the validation rows; ratings go by their squared error.
+
+    Attributes:
+        protocol: full ranks among all unseen items; sampled among `n_negatives` of them.
+        metric: Of a row's rank.
+        k: Its cutoff, below the number of items that half of the rows are ranked among.
+        n_negatives: Of the sampled protocol.
+        users: Go by the rows of so many users, drawn once. By default by all; with full ranks by as
+            many as 33 million scores allow, users times items.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    protocol: Protocol = "full"
+    metric: RowMetric = "hit"
+    k: Annotated[int, Field(ge=1)] = 10
+    n_negatives: Annotated[int, Field(ge=1)] = 100
+    users: Annotated[int, Field(ge=1)] | None = None
+
+
+class RunConfig(BaseModel):
+    """All that a run needs besides its data.
+
+    Attributes:
+        method: erm, ps, acl, or one of your own as module:name.
+        candidate: The model that is learnt.
+        exposure: Its propensity model (ps) or opponent (acl).
+        training: How; options that the method does not have are refused.
+        validation: What selects the best epoch.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    method: Method = "acl"
+    candidate: ModelSettings = ModelSettings()
+    exposure: ModelSettings = ModelSettings()
+    training: Game = Game()
+    validation: ValidationSettings = ValidationSettings()
+
+    def of_method(self) -> Training:
+        """Return the training options of the method; refuse what does not go with it."""
+        if self.method == "acl" and self.exposure.name == "pop":
+            raise ConfigError(
+                "an opponent must have something to learn; found the exposure model pop; choose "
+                "another, or the method ps"
+            )
+        if self.method == "acl" and self.training.regularizer == "known":
+            raise ConfigError(
+                "a run learns from a log, whose true exposure nobody knows; found "
+                "training.regularizer=known; choose feedback, exposure or popularity, or play in a "
+                "world with counterplay.acl(…, known=…)"
+            )
+        kind = method_of(self.method).settings
+        strange = sorted(self.training.model_fields_set - kind.model_fields.keys())
+        if strange:
+            raise ConfigError(
+                f"an option must belong to the method; found training.{strange[0]} with "
+                f"{self.method}; leave it out, or choose another method"
+            )
+        return kind(**{name: getattr(self.training, name) for name in kind.model_fields})
+
+    def players(self, train: Interactions, streams: Streams) -> dict[str, Scorer]:
+        """Return fresh models by their roles, as many as the method has."""
+        return {
+            role: self._model(role).build(train, streams.torch("initial", role))
+            for role in method_of(self.method).roles
+            if role != "link"
+        }
+
+    def _model(self, role: str) -> ModelSettings:
+        known: ModelSettings = getattr(self, role, self.exposure)  # another is as large as g
+        return known
+
+
+def config_of(values: dict[str, Any]) -> RunConfig:
+    """Return the configuration of a run; of a method of one's own, with the settings it has."""
+    return kind_of(values).model_validate(values)
+
+
+def kind_of(values: dict[str, Any]) -> type[RunConfig]:
+    """Return the kind of configuration that has the settings of the method it names."""
+    try:
+        settings = method_of(str(values.get("method", "acl"))).settings
+    except ConfigError:  # validation says so, and where
+        return RunConfig
+    return RunConfig if issubclass(Game, settings) else _with(settings)
+
+
+@cache
+def _with(settings: type[Training]) -> type[RunConfig]:
+    training: Any = (settings, settings())
+    return create_model("RunConfig", __base__=RunConfig, training=training)
+
+
+def run_config(
+    file: Path | None = None, assignments: Iterable[str] = (), options: dict[str, Any] | None = None
+) -> RunConfig:
+    """Put the configuration of a run together."""
+    return configured(kind_of, file, assignments, options)
+
+
+def training_command(configuration: dict[str, Any], name: str) -> str:
+    """Return the command that trains as a record says, with what is not the default spelt out."""
+    method = configuration["method"]
+    usual = config_of({"method": method}).model_dump(mode="json")
+    given = config_of(configuration).model_dump(mode="json")
+    settings = [
+        f"--set {shlex.quote(f'{key}={json.dumps(value)}')}"
+        for key, value in leaves(given).items()
+        if value is not None and value != leaves(usual).get(key)
+    ]
+    words = ["counterplay train DATA", f"--out {shlex.quote(name)}", f"--method {method}"]
+    return " ".join(words + settings)

@@ -1,0 +1,91 @@
+"""Settings that follow from the size of the data, where nobody says otherwise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterplay.data.splits import TEST, VALIDATION
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.data.splits import Split
+    from counterplay.evaluation.stage import Evaluation
+
+_STEPS, _BATCH = 32, (256, 8192)  # steps of an epoch at least, and the size of a batch
+_L2 = 2.0  # divided by the rows: the more there are, the less ℓ2 regularization is needed
+
+
+def training_for(train: Interactions, *, seed: int, **changes: Any) -> dict[str, Any]:
+    """Return training options that let a model leave the plateau of popularity on this log.
+
+    A short log needs small batches, or an epoch has too few steps to learn anything from; and
+    patience must outlast the plateau (see `docs/guide/training.md`).
+    """
+    small, large = _BATCH
+    return {
+        "epochs": 100,
+        "patience": 15,
+        "batch_size": int(np.clip(len(train) // _STEPS, small, large)),
+        "l2": _L2 / len(train),
+        "seed": seed,
+    } | changes
+
+
+def validation_for(how: Evaluation) -> dict[str, Any]:
+    """Return the validation that selects epochs as an evaluation decides.
+
+    That is by its protocol, by the first of its metrics and at the first of its cutoffs.
+    """
+    return {
+        "protocol": how.protocol,
+        "metric": how.metrics[0],
+        "k": how.k[0],
+        "n_negatives": how.n_negatives,
+    }
+
+
+def cutoffs_for(split: Split, k: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the cutoffs if a list leaves something out for most held-out rows; else one shorter.
+
+    A list as long as what a row is ranked among holds it, whatever the ranking.
+    """
+    among = min(ranked_among(split, part) for part in (VALIDATION, TEST))
+    return k if max(k) < among else (max(1, among // 2),)
+
+
+def ranked_among(split: Split, part: int) -> int:
+    """Return how many items half of the rows of a part are ranked among, or fewer."""
+    found = n_ranked(split, part)
+    if not len(found):
+        return split.interactions.n_items
+    return int(np.quantile(found, 0.5, method="lower"))
+
+
+def least_unseen(split: Split, part: int) -> int:
+    """Return the fewest items that any user with rows in a part has in no row up to that part.
+
+    So many negatives can be drawn, whoever they are drawn for.
+    """
+    return int(n_unseen(split, part).min(initial=split.interactions.n_items))
+
+
+def n_unseen(split: Split, part: int) -> NDArray[np.int64]:
+    """Return how many items the user of each row of a part has in no row up to that part."""
+    return _left(split, part, up_to=part)
+
+
+def n_ranked(split: Split, part: int) -> NDArray[np.int64]:
+    """Return how many items each row of a held-out part is ranked among, by full ranks.
+
+    Those that its user has in no row of the parts before; one more where the row repeats a pair.
+    """
+    return _left(split, part, up_to=part - 1)
+
+
+def _left(split: Split, part: int, *, up_to: int) -> NDArray[np.int64]:
+    log = split.interactions
+    return np.asarray(log.n_items - split.n_distinct[up_to, log.user[split.part == part]])

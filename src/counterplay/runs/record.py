@@ -1,0 +1,186 @@
+"""Run directories: what a training leaves on disk, and what it goes on from.
+
+run.json             configuration, seed, versions, dataset, epochs, validation, notes, digests
+model.safetensors    candidate, exposure model and link, at their best
+begun.json           while training: the configuration and the data that it began with
+checkpoint/          while training
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from counterplay.data.files import check_digest, difference, digest_of, read_json, write_json
+from counterplay.data.formats import first_line
+from counterplay.data.publishing import new_file
+from counterplay.data.store import describe
+from counterplay.errors import CheckpointError, DataError
+from counterplay.learning.methods import method_of
+from counterplay.models.link import Link
+from counterplay.runs.config import RunConfig, config_of
+from counterplay.seeding import Streams
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.learning.config import Weighted
+    from counterplay.learning.records import Fit
+    from counterplay.models.scorer import Scorer
+
+FORMAT = 2
+RECORD, MODEL, CHECKPOINT, _BEGUN = "run.json", "model.safetensors", "checkpoint", "begun.json"
+_KEYS = {"configuration": dict, "dataset": dict, "data": str, "epochs": list, "files": dict}
+_AGAIN, _ANEW = "train again", "remove its folder and begin again"
+
+
+def read_record(directory: str | Path, *, remedy: str = _AGAIN) -> dict[str, Any]:
+    """Return the record of a finished run."""
+    folder = Path(directory)
+    try:
+        exists = (folder / RECORD).is_file()
+    except OSError:
+        exists = False
+    if not exists:
+        found, advice = "none", "train with counterplay train, or let it go on with --resume"
+        runs = sorted(each.parent.name for each in folder.glob("runs/*/run.json"))
+        if runs:
+            found = "a study with " + ", ".join(runs)
+            advice = f"name one of its runs, such as '{folder / 'runs' / runs[0]}'"
+        elif not folder.is_dir():
+            found, advice = "no folder", "name another"
+        raise DataError(
+            f"a run directory must hold a readable run.json; found {found} in '{directory}'; "
+            f"{advice}"
+        )
+    record = read_json(folder / RECORD, "the record of a run", remedy=remedy, format=FORMAT)
+    wrong = [key for key, kind in _KEYS.items() if not isinstance(record.get(key), kind)]
+    if not wrong:
+        try:
+            config_of(record["configuration"])
+        except ValidationError as error:
+            wrong = ["configuration", *map(str, error.errors()[0]["loc"])]
+    if wrong:
+        raise DataError(
+            f"run.json must be the record of a run; found no {'.'.join(wrong)} that is one in "
+            f"'{directory}'; {remedy}"
+        )
+    return record
+
+
+def check_run(directory: str | Path, *, remedy: str = _AGAIN) -> dict[str, Any]:
+    """Return the record of a finished run whose weights are as they were written."""
+    record = read_record(directory, remedy=remedy)
+    check_digest(Path(directory) / MODEL, record["files"], remedy=remedy)
+    return record
+
+
+def load_run(
+    directory: str | Path, train: Interactions
+) -> tuple[Scorer, Scorer | None, Link | None]:
+    """Return the candidate, the exposure model and the link of a run on its training rows."""
+    record, path = check_run(directory), Path(directory) / MODEL
+    config = config_of(record["configuration"])
+    try:
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise DataError(
+            f"a run directory must hold a readable model.safetensors; found in '{directory}' "
+            f"{error}; {_AGAIN}"
+        ) from None
+    models = config.players(train, Streams(config.training.seed))
+    link = None
+    if "link" in method_of(config.method).roles:
+        link = Link(**cast("Weighted", config.training).link_options())
+    players: dict[str, nn.Module] = {**models, **({"link": link} if link is not None else {})}
+    for name, player in players.items():
+        state = {
+            key.removeprefix(f"{name}."): value
+            for key, value in tensors.items()
+            if key.startswith(f"{name}.")
+        }
+        if state or name == "candidate":
+            try:
+                player.load_state_dict(state)
+            except RuntimeError as error:
+                raise DataError(
+                    f"'{path}' must hold the weights of its run's {name} for these data; found "
+                    f"others ({first_line(error)}); {_AGAIN}"
+                ) from None
+        player.eval()
+    return models["candidate"], models.get("exposure"), link
+
+
+def asked_for(config: RunConfig, data: str | Path) -> dict[str, Any]:
+    """Return what a run is about, as plain values: all of its configuration, the log, the split."""
+    described = describe(data)
+    split = described["split"] or {}
+    return {
+        **config.model_dump(mode="json"),
+        "data": {"log": described["fingerprint"], "split": split.get("fingerprint")},
+    }
+
+
+def begun_with(record: dict[str, Any]) -> dict[str, Any]:
+    """Return what a finished run was about, in the same form."""
+    dataset = record["dataset"]
+    data = {"log": dataset.get("fingerprint"), "split": dataset.get("split_fingerprint")}
+    return {**record["configuration"], "data": data}
+
+
+def begin(folder: Path, asked: dict[str, Any]) -> None:
+    """Write down what a run is about, or refuse to go on with one that is about something else."""
+    path = folder / _BEGUN
+    if path.exists():
+        try:
+            begun = read_json(path, "what a run began with", remedy=_ANEW, format=FORMAT)
+        except DataError as error:
+            raise CheckpointError(str(error)) from None
+        check_same(begun.get("about", {}), asked, folder)
+    elif (folder / CHECKPOINT).exists():
+        raise CheckpointError(
+            f"a run that goes on must say what it began with; found no begun.json in '{folder}'; "
+            f"{_ANEW}"
+        )
+    else:
+        write_json({"format": FORMAT, "about": asked}, path)
+
+
+def check_same(begun: dict[str, Any], asked: dict[str, Any], folder: Path) -> None:
+    """Refuse to go on with other settings or data than a run began with; name the first."""
+    differs = difference(begun, asked)
+    if differs:
+        raise CheckpointError(
+            f"a run goes on with what it began with; found in '{folder}' another {differs}; give "
+            "the same, or name another folder"
+        )
+
+
+def clear(folder: Path) -> None:
+    """Remove what was there only to go on."""
+    shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
+    (folder / _BEGUN).unlink(missing_ok=True)
+
+
+def write_run(folder: Path, record: dict[str, Any], fit: Fit) -> dict[str, str]:
+    """Write the model, then the record, then remove the checkpoint: each file whole or not.
+
+    Returns the digest of the model, which is in the record.
+    """
+    tensors = {
+        f"{name}.{key}": value.detach().cpu().contiguous().clone()
+        for name, player in fit.players.items()
+        for key, value in player.state_dict().items()
+    }
+    with new_file(folder / MODEL) as path:
+        save_file(tensors, path)
+    files = {MODEL: digest_of(folder / MODEL)}
+    write_json(record | {"files": files}, folder / RECORD)
+    clear(folder)
+    return files

@@ -1,0 +1,128 @@
+"""What selects the epoch that is kept: the candidate's value on the validation rows.
+
+Clicks are ranked, by the protocol, the metric and the cutoff that the evaluation decides by, and
+for no more users than a budget of scores allows. Ratings go by their mean squared error, weighted
+by inverse propensities where the log holds them. Test rows play no part.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterplay.data.splits import VALIDATION
+from counterplay.errors import ConfigError
+from counterplay.metrics.estimates import estimates, weights_of
+from counterplay.metrics.measures import SMALLER_IS_BETTER, ranking_metrics, rating_errors
+from counterplay.metrics.ranks import full_ranks, sampled_candidates, sampled_ranks
+from counterplay.metrics.scoring import ModelScores
+from counterplay.runs.defaults import ranked_among
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.data.splits import Split
+    from counterplay.models.scorer import Scorer
+    from counterplay.runs.config import ValidationSettings
+    from counterplay.seeding import Streams
+
+SCORES = 1 << 25  # at most, of users times items, in one validation by full ranks
+_N_RESAMPLES, _LEVEL = 1000, 0.95
+
+
+class Judge:
+    """Judges models on the validation rows, all on the same ones, after every epoch.
+
+    Args:
+        split: Of its validation rows, at least one.
+        train: The training rows as the model is given them: with ratings, they are predicted.
+        settings: How to judge.
+        streams: Of the users, the sampled items and the bootstrap.
+    """
+
+    def __init__(
+        self, split: Split, train: Interactions, settings: ValidationSettings, streams: Streams
+    ) -> None:
+        if not train.is_explicit:
+            check_cutoff(settings, split)
+        self.train, self.settings, self._streams = train, settings, streams
+        self.targets = _some(split.validation, train, settings, streams)
+        self.metric = "mse" if train.is_explicit else settings.metric
+        self.sign = -1 if self.metric in SMALLER_IS_BETTER else 1  # larger is better for learning
+        self.k = 0 if train.is_explicit else settings.k
+        logged = self.targets.propensity if train.is_explicit else None
+        self.estimator = "standard" if logged is None else "logged"
+        self._weights = np.ones(len(self.targets)) if logged is None else weights_of(logged)
+        self._candidates: NDArray[np.int32] | None = None
+        if settings.protocol == "sampled" and not train.is_explicit:
+            rng = streams.numpy("validation")
+            self._candidates = sampled_candidates(train, self.targets, settings.n_negatives, rng)
+
+    @property
+    def protocol(self) -> str:
+        """How rows are judged, for the record."""
+        if self.train.is_explicit:
+            return "ratings"
+        full = self.settings.protocol == "full"
+        return "full" if full else f"sampled-{self.settings.n_negatives}"
+
+    def __call__(self, model: Scorer) -> float:
+        """Return a model's value; larger is better, so of an error its negative."""
+        return self.sign * float(np.average(self.values(model), weights=self._weights))
+
+    def estimate(self, model: Scorer) -> dict[str, Any]:
+        """Return a model's value by its metric, with a bootstrap interval over users."""
+        _, clusters = np.unique(self.targets.user, return_inverse=True)
+        (found,) = estimates(
+            {(self.metric, self.k): self.values(model)},
+            self._weights,
+            clusters,
+            self._streams.numpy("validation", "bootstrap"),
+            estimator=self.estimator,
+            protocol=self.protocol,
+            level=_LEVEL,
+            n_resamples=_N_RESAMPLES,
+        )
+        return found.to_dict()
+
+    def values(self, model: Scorer) -> NDArray[np.float64]:
+        """Return the value of every row, `[n]`."""
+        scores, targets = ModelScores(model, self.train, train=self.train), self.targets
+        if self.train.is_explicit:
+            assert targets.rating is not None
+            predicted = scores.of(targets.user, targets.item[:, None])[:, 0]
+            return rating_errors(predicted, targets.rating)["mse"]
+        if self._candidates is None:
+            ranks = full_ranks(scores, targets, self.train)
+        else:
+            ranks = sampled_ranks(scores, targets.user, self._candidates)
+        rows = np.arange(len(ranks))
+        return ranking_metrics(ranks, rows, names=[self.metric], k=[self.k])[self.metric, self.k]
+
+
+def check_cutoff(settings: ValidationSettings, split: Split) -> None:
+    """Refuse a cutoff that most rows are within, whatever the ranking; no list is below one."""
+    full = settings.protocol == "full"
+    among = ranked_among(split, VALIDATION) if full else settings.n_negatives + 1
+    if settings.k >= max(among, 2):
+        whom = "half of the validation rows are" if full else "a row is"
+        raise ConfigError(
+            f"validation.k must be below the number of items that {whom} ranked among, or every "
+            f"ranking is as good; found {settings.k:,} and {among:,}; lower validation.k, or the "
+            "--k that a study or a tuning takes it from"
+        )
+
+
+def _some(
+    rows: Interactions, train: Interactions, settings: ValidationSettings, streams: Streams
+) -> Interactions:
+    """Return the rows of as many users as are asked for, or as the budget allows; drawn once."""
+    users, most = np.unique(rows.user), settings.users
+    if most is None and settings.protocol == "full" and not train.is_explicit:
+        most = max(1, SCORES // train.n_items)
+    if most is None or len(users) <= most:
+        return rows
+    drawn = streams.numpy("validation", "users").permutation(users)[:most]
+    return rows.take(np.isin(rows.user, drawn))

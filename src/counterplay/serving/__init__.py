@@ -1,0 +1,1 @@
+"""Lists of recommendations, and models for other systems."""

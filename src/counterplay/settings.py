@@ -1,0 +1,129 @@
+"""Settings put together from a file, options and assignments; what is wrong is one sentence."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from counterplay.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+Settings = TypeVar("Settings", bound=BaseModel)
+
+
+def configured(
+    kind: type[Settings] | Callable[[dict[str, Any]], type[Settings]],
+    file: Path | None = None,
+    assignments: Iterable[str] = (),
+    options: dict[str, Any] | None = None,
+) -> Settings:
+    """Put settings together: a TOML file, then options, then `section.key=value`.
+
+    Which kind of settings they are may follow from the values.
+    """
+    values: dict[str, Any] = {}
+    if file is not None:
+        try:
+            values = tomllib.loads(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ConfigError(
+                f"a configuration must be a readable TOML file; found none at '{file}'; name "
+                "another"
+            ) from None
+        except RecursionError:
+            raise ConfigError(
+                "a configuration must be a readable TOML file; found values within values, too "
+                f"deep to read, in '{file}'; correct it"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"a configuration must be a readable TOML file; found {error} in '{file}'; "
+                "correct it"
+            ) from None
+    written = leaves(values)
+    for key, value in (options or {}).items():
+        if value is not None:
+            _put(values, key, value)
+    for assignment in assignments:
+        key, sign, text = assignment.partition("=")
+        if not sign:
+            raise ConfigError(
+                f"an assignment must have the form section.key=value; found '{assignment}'; "
+                "correct it"
+            )
+        _put(values, key.strip(), _literal(text.strip()))
+    wanted = cast("type[Settings]", kind) if isinstance(kind, type) else kind(values)
+    try:
+        return wanted.model_validate(values)
+    except ValidationError as error:
+        place = ".".join(str(part) for part in error.errors()[0]["loc"])
+        said = any(f"{key}.".startswith(f"{place}.") for key in written)
+        where = f" in '{file}'" if said else ""
+        raise ConfigError(_sentence(error, wanted, where)) from None
+
+
+def _put(values: dict[str, Any], key: str, value: object) -> None:
+    *sections, last = key.split(".")
+    for section in sections:
+        values = values.setdefault(section, {})
+        if not isinstance(values, dict):
+            raise ConfigError(
+                f"a section must hold keys; found '{section}' in '{key}' to be a value; correct it"
+            )
+    known = values.get(last)
+    values[last] = known | value if isinstance(known, dict) and isinstance(value, dict) else value
+
+
+def _literal(text: str) -> object:
+    """Read a value as TOML would; what is none is text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return text
+
+
+def _sentence(error: ValidationError, kind: type[BaseModel], where: str) -> str:
+    """Say what is wrong with the first bad key, with the nearest known one."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, ConfigError):
+        return str(cause)
+    if first["type"] != "extra_forbidden":
+        found = f"found {place}={first['input']!r}{where}"
+        return f"every setting must be valid ({first['msg'].lower()}); {found}; correct it"
+    model: Any = kind
+    for part in first["loc"][:-1]:
+        values = get_args(model)  # of a section with names of the user's own
+        model = values[-1] if values else model.model_fields[part].annotation
+    return (
+        f"every setting must be a known one; found '{place}'{where}; "
+        f"{_hint(str(first['loc'][-1]), model, kind)}"
+    )
+
+
+def _hint(name: str, section: type[BaseModel], kind: type[BaseModel]) -> str:
+    """Name the same key of another section, else the nearest of this one, else all of this one."""
+    known = list(section.model_fields)
+    elsewhere = [
+        f"{other}.{name}"
+        for other, field in kind.model_fields.items()
+        if name in getattr(field.annotation, "model_fields", ())
+    ]
+    nearest = elsewhere or difflib.get_close_matches(name, known, n=1)
+    return f"did you mean '{nearest[0]}'" if nearest else f"known are {', '.join(known)}"
+
+
+def leaves(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Return nested values by the names that `section.key=value` has for them."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        deeper = isinstance(value, dict) and value
+        found |= leaves(value, f"{above}{key}.") if deeper else {f"{above}{key}": value}
+    return found

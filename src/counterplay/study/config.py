@@ -1,0 +1,271 @@
+"""What a study does, with defaults that follow from the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from counterplay.data.cold import cold_notes
+from counterplay.data.preparation import Preparation
+from counterplay.data.splits import PARTS, TEST, TRAIN, VALIDATION
+from counterplay.errors import ConfigError, DataError
+from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
+from counterplay.evaluation.stage import Evaluation
+from counterplay.learning.config import Game, Training
+from counterplay.models.registry import ModelName
+from counterplay.models.settings import ModelSettings
+from counterplay.runs.config import Method, RunConfig, ValidationSettings
+from counterplay.runs.defaults import (
+    cutoffs_for,
+    least_unseen,
+    n_ranked,
+    training_for,
+    validation_for,
+)
+from counterplay.runs.validating import check_cutoff
+from counterplay.simulation.online import OnlineTest
+from counterplay.study.verdict import TRUSTED
+
+if TYPE_CHECKING:
+    from counterplay.data.splits import Split
+    from counterplay.evaluation.propensities import EstimatorName
+    from counterplay.simulation.world import World
+
+UsualName = Literal["pop", "erm", "ps", "acl"]
+GAMMAS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
+_METHODS: dict[str, Method] = {"pop": "erm", "erm": "erm", "ps": "ps", "acl": "acl"}
+_MANY = 0.05  # of the test rows
+_SHARED: tuple[EstimatorName, ...] = ("standard", "popularity", "robust-shared")
+
+
+class StudyConfig(BaseModel):
+    """What is trained, and how it is evaluated.
+
+    Attributes:
+        candidates: The usual ones: popularity, and the model learnt plainly (erm), weighted by an
+            exposure model (ps) and against an opponent (acl).
+        model: Which model those learn; the exposure model is of the same class.
+        dim: Its hidden dimension.
+        feedback: clicks takes every row as a positive; ratings predicts the ratings.
+        training: What all of them share; what is not set follows from the size of the log.
+        runs: Other candidates, by name, each as `counterplay train --config` takes it.
+        scores: Candidates that are only known by their scores: files of user, item and score.
+        preparation: How to read, filter and split the log.
+        evaluation: How to evaluate; by default with bands, and with the oracle in worlds. Its
+            protocol, first metric and first cutoff select the epochs of every candidate too.
+        online: The online test, in worlds.
+        seed: Of training and evaluation.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    candidates: tuple[UsualName, ...] = ("pop", "erm", "ps", "acl")
+    model: ModelName = "gmf"
+    dim: Annotated[int, Field(ge=1)] = 32
+    feedback: Literal["clicks", "ratings"] = "clicks"
+    training: Training = Training()
+    runs: dict[str, RunConfig] = {}
+    scores: dict[str, Path] = {}
+    preparation: Preparation = Preparation()
+    evaluation: Evaluation = Evaluation()
+    online: OnlineTest = OnlineTest()
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The candidates that are trained; popularity predicts no ratings."""
+        usual = [each for each in self.candidates if self.feedback == "clicks" or each != "pop"]
+        return *usual, *self.runs
+
+    def check(self, split: Split, *, world: bool) -> Evaluation:
+        """Refuse, before anything is trained, what cannot end well; return how to evaluate."""
+        self._check_names(world=world)
+        self._check_rows(split)
+        losses = set()
+        for name in self.names:
+            wanted = self.run(name, split)
+            wanted.of_method()
+            if wanted.training.loss != "squared":
+                check_cutoff(wanted.validation, split)
+            losses.add(wanted.training.loss == "squared")
+        if losses != {self.feedback == "ratings"}:
+            raise ConfigError(
+                "all candidates must do the same, rank or predict ratings; found a loss that does "
+                f"not go with feedback {self.feedback}; leave training.loss out, or change feedback"
+            )
+        if self.scores and self.feedback == "ratings":
+            raise ConfigError(
+                "given scores rank items, and predict no ratings; found "
+                f"'{next(iter(self.scores))}' with feedback ratings; leave one of them out"
+            )
+        how = self.evaluation_of(split, world=world)
+        _check_evaluation(how, split, world=world)
+        return how
+
+    def reservations(self, split: Split) -> list[str]:
+        """Say what of the rows is not as one might think."""
+        notes = []
+        if split.interactions.rating is not None and self.feedback == "clicks":
+            notes.append(
+                "ratings are not looked at: every row counts as a click, whatever its rating; "
+                "--feedback ratings predicts them"
+            )
+        at_random = split.interactions.time is None and split.kind == "random"
+        if at_random and self.preparation.split == "auto":
+            notes.append(
+                "no column is taken for the time, so rows are held out at random; name it with "
+                "--time if there is one"
+            )
+        notes += cold_notes(split)
+        if not split.counts["test"]:
+            return notes
+        if split.seen_share > _MANY:
+            notes.append(
+                f"{split.seen_share:.0%} of the test rows repeat a pair of training and are ranked "
+                "all the same, and a model that remembers does well on those; "
+                "preparation.duplicates=first keeps each pair once"
+            )
+        if self.feedback == "ratings" or self.evaluation.protocol == "sampled":
+            return notes
+        k = max(self._cutoffs(split))
+        if self._cutoffs(split) != self.evaluation.k:
+            notes.append(
+                f"most rows are ranked among so few items that a list of {max(self.evaluation.k)} "
+                f"would hold them all, so lists of {k} are judged; --k names another length"
+            )
+        certain = float((n_ranked(split, TEST) <= k).mean())
+        if certain > _MANY:
+            notes.append(
+                f"{certain:.0%} of the test rows are ranked among {k} items or fewer, and are hits "
+                f"at {k} whatever the ranking; name a smaller --k"
+            )
+        return notes
+
+    def _check_names(self, *, world: bool) -> None:
+        names = [*self.candidates, *self.runs, *self.scores, *([OLD_SYSTEM] if world else [])]
+        repeated = [name for place, name in enumerate(names) if name in names[:place]]
+        unsafe = [
+            name
+            for name in self.runs
+            if name in ("", ".", "..") or Path(name).name != name or not name.isprintable()
+        ]
+        if unsafe or repeated:
+            raise ConfigError(
+                "every candidate must have a name of its own that can be a folder's; found "
+                f"'{(unsafe + repeated)[0]}'; rename it"
+            )
+        if not self.names:
+            raise ConfigError("a study needs candidates to train; found none; name some")
+
+    def _check_rows(self, split: Split) -> None:
+        log = split.interactions
+        if not split.counts["test"]:
+            other = "" if split.kind == "random" else "choose preparation.split=random, or "
+            raise DataError(
+                f"a study needs rows to test on; found none after the split {split.kind} of "
+                f"{len(log):,} rows; {other}take a longer log"
+            )
+        if self.feedback == "ratings" and log.rating is None:
+            raise DataError(
+                "feedback ratings needs ratings; found a log without; leave feedback out"
+            )
+        if not min(least_unseen(split, TRAIN), least_unseen(split, VALIDATION)):
+            raise DataError(
+                "every user must leave an item that others can be compared with; found users with "
+                f"all {log.n_items:,} items; leave them out, or take a log of more items"
+            )
+
+    def run(self, name: str, split: Split) -> RunConfig:
+        """Return how a candidate is trained on a split."""
+        loss = {} if self.feedback == "clicks" else {"loss": "squared"}
+        deciding = self.evaluation.model_copy(update={"k": self._cutoffs(split)})
+        options = training_for(split.train, seed=self.seed) | loss | _set(self.training)
+        if name in self.runs:
+            own = self.runs[name]
+            judged = ValidationSettings(**validation_for(deciding) | _set(own.validation))
+            game = _game(name, options | _set(own.training))
+            return own.model_copy(update={"training": game, "validation": judged})
+        model = ModelSettings(name=self.model, dim=self.dim)
+        pop = name == "pop"
+        return RunConfig(
+            method=_METHODS[name],
+            candidate=ModelSettings(name="pop") if pop else model,
+            exposure=model,
+            training=_game(name, options | ({"epochs": 1} if pop else {})),
+            validation=ValidationSettings(**validation_for(deciding)),
+        )
+
+    def evaluation_of(self, split: Split, *, world: bool) -> Evaluation:
+        """Return how to evaluate: the given settings, and what follows from the data."""
+        usual: dict[str, Any] = {"gamma": GAMMAS, "seed": self.seed, "k": self._cutoffs(split)}
+        logged = split.interactions.propensity is not None and not world
+        usual["estimators"] = (
+            *_SHARED,
+            *(("logged",) if logged else ()),
+            *(("oracle",) if world and self.feedback == "clicks" else ()),
+        )
+        return Evaluation(**usual | _set(self.evaluation))
+
+    def _cutoffs(self, split: Split) -> tuple[int, ...]:
+        """Return the cutoffs, by default such that a list does not hold all that is ranked."""
+        given = "k" in self.evaluation.model_fields_set or self.evaluation.protocol == "sampled"
+        return self.evaluation.k if given else cutoffs_for(split, self.evaluation.k)
+
+    def online_in(self, world: World) -> OnlineTest:
+        """Return how to test online, by default at the cutoffs that lists are long enough for."""
+        if "k" in self.online.model_fields_set:
+            return self.online
+        k = tuple(each for each in self.evaluation.k if each <= world.list_length)
+        return self.online.model_copy(update={"k": k or (world.list_length,)})
+
+    def refuse_preparation(self, what: str) -> None:
+        """Refuse to prepare what is prepared already."""
+        given = sorted(self.preparation.model_fields_set)
+        if given:
+            raise ConfigError(
+                f"{what} is prepared already; found preparation.{given[0]}; leave it out"
+            )
+
+
+def _game(name: str, options: dict[str, Any]) -> Game:
+    try:
+        return Game(**options)
+    except ValidationError as error:  # each is valid, but not all of them together
+        found = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise ConfigError(
+            f"the settings of a candidate must go together; found of '{name}' that {found}; "
+            "change one of them"
+        ) from None
+
+
+def _check_evaluation(how: Evaluation, split: Split, *, world: bool) -> None:
+    if not set(how.estimators) & set(TRUSTED):
+        raise ConfigError(
+            "a verdict needs an estimator whose weights all candidates share, of "
+            f"{', '.join(TRUSTED)}; found {', '.join(how.estimators)}; add one"
+        )
+    if "oracle" in how.estimators and not world:
+        raise ConfigError(
+            "the oracle estimator needs a world; found a log alone; choose another estimator"
+        )
+    if "logged" in how.estimators and split.interactions.propensity is None:
+        raise DataError(
+            "the logged estimator needs propensities in the data; found none; choose another"
+        )
+    if not split.counts[how.part]:
+        raise DataError(
+            f"an evaluation needs {how.part} rows; found none; choose another split, or the test"
+        )
+    room = min(least_unseen(split, part) for part in (VALIDATION, PARTS.index(how.part)))
+    if how.protocol == "sampled" and room < how.n_negatives:
+        raise ConfigError(
+            "sampled items must be unseen by the user whom they are drawn for; found "
+            f"evaluation.n_negatives={how.n_negatives:,} and a user with {room:,}; take fewer"
+        )
+
+
+def _set(settings: BaseModel) -> dict[str, Any]:
+    """Return what was set, and not left at its default."""
+    return {name: getattr(settings, name) for name in settings.model_fields_set}

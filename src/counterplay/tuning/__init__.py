@@ -1,0 +1,1 @@
+"""Search spaces, and a search with equal effort for every method."""

@@ -1,0 +1,213 @@
+"""What a tuning searches, where, and what it selects by: one value that says all of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+
+from counterplay.evaluation.propensities import OpponentSettings
+from counterplay.evaluation.stage import Evaluation, Share
+from counterplay.learning.config import Game
+from counterplay.learning.methods import METHODS, method_of
+from counterplay.metrics.measures import Protocol, RowMetric
+from counterplay.models.registry import ModelName
+from counterplay.models.settings import ModelSettings
+from counterplay.runs.config import Method, RunConfig, ValidationSettings, config_of
+from counterplay.runs.defaults import training_for, validation_for
+
+if TYPE_CHECKING:
+    from counterplay.data.interactions import Interactions
+
+_SHARED = {
+    "training.rate": "rate",
+    "training.l2": "l2",
+    "training.batch_size": "batch_size",
+    "training.n_negatives": "n_negatives",
+}
+
+
+def _ordered(ends: tuple[float, float]) -> tuple[float, float]:
+    if ends[0] > ends[1]:
+        raise ValueError("a range must not end below its beginning")
+    return ends
+
+
+def _range(value: object) -> object:
+    """Read a number as the range that fixes it."""
+    return (value, value) if isinstance(value, int | float) else value
+
+
+_Above = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Whole = Annotated[int, Field(ge=1)]
+Rates = Annotated[tuple[_Above, _Above], BeforeValidator(_range), AfterValidator(_ordered)]
+Counts = Annotated[tuple[_Whole, _Whole], BeforeValidator(_range), AfterValidator(_ordered)]
+
+
+class Space(BaseModel):
+    """Where to search: each range from end to end, by its logarithm; one number fixes a setting.
+
+    Attributes:
+        rate: Learning rate, of all methods.
+        l2: Strength of ℓ2 regularization; the lower end is as good as none.
+        batch_size: Queries a batch.
+        n_negatives: Sampled items a query.
+        alpha: How firmly data hold the opponent, of acl.
+        exposure_rate: The opponent's learning rate, of acl.
+        exposure_dim: The opponent's dimension, of acl.
+        exposure: Exposure models that ps tries beside the one it has.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rate: Rates = (0.001, 0.1)
+    l2: Rates = (1e-7, 0.01)
+    batch_size: Counts = (256, 8192)
+    n_negatives: Counts = (1, 16)
+    alpha: Rates = (0.01, 10.0)
+    exposure_rate: Rates = (0.001, 0.1)
+    exposure_dim: Counts = (2, 64)
+    exposure: tuple[ModelName, ...] = ("pop", "gmf")
+
+
+class Selection(BaseModel):
+    """The estimate that trials are selected by, on validation rows.
+
+    Attributes:
+        estimator: One whose weights are the same for every trial. The robust ones are fitted
+            against the candidates that they weight, and a trial does not know those to come.
+        metric: Of a row's rank.
+        k: Cutoff.
+        protocol: full ranks among all unseen items; sampled among `n_negatives` of them.
+        n_negatives: Of the sampled protocol.
+        clip: Propensities below it are raised to it.
+        exponent: Of popularity, in its estimator.
+        floor: The smallest propensity of that estimator.
+        opponent: The exposure model of the estimator propensity.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    estimator: Literal["standard", "popularity", "propensity", "logged"] = "popularity"
+    metric: RowMetric = "hit"
+    k: _Whole = 10
+    protocol: Protocol = "full"
+    n_negatives: _Whole = 100
+    clip: Share | None = None
+    exponent: float = 1.0
+    floor: Share = 0.01
+    opponent: OpponentSettings = OpponentSettings()
+
+    def evaluation(self, seed: int) -> Evaluation:
+        """Return it as an evaluation."""
+        same = {"protocol", "n_negatives", "clip", "exponent", "floor", "opponent"}
+        return Evaluation(
+            part="validation",
+            estimators=(self.estimator,),
+            metrics=(self.metric,),
+            k=(self.k,),
+            seed=seed,
+            **{name: getattr(self, name) for name in same},
+        )
+
+
+class Tuning(BaseModel):
+    """What to tune, and how.
+
+    Attributes:
+        methods: Which; each has the same number of trials.
+        trials: That number; the first has the settings that follow from the size of the data.
+        candidate: The model that is learnt.
+        exposure: Its propensity model (ps) or opponent (acl).
+        training: Settings for the methods that have them: where searching begins, or what stays.
+        validation: What selects the best epoch of a trial; what is not set is as in `selection`.
+        selection: What selects the best trial.
+        space: Where to search.
+        seed: Of all streams.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    methods: Annotated[tuple[Method, ...], Field(min_length=1)] = tuple(METHODS)
+    trials: _Whole = 20
+    candidate: ModelSettings = ModelSettings()
+    exposure: ModelSettings = ModelSettings()
+    training: Game = Game()
+    validation: ValidationSettings = ValidationSettings()
+    selection: Selection = Selection()
+    space: Space = Space()
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @field_validator("methods")
+    @classmethod
+    def _different(cls, methods: tuple[Method, ...]) -> tuple[Method, ...]:
+        if len(set(methods)) < len(methods):
+            raise ValueError("a method is tuned once")
+        return methods
+
+    @field_validator("training")
+    @classmethod
+    def _tunable(cls, training: Game) -> Game:
+        if training.loss == "squared":
+            raise ValueError("trials are selected by ranks, so the loss must not be squared")
+        if "seed" in training.model_fields_set:
+            raise ValueError("the seed is that of the whole tuning, seed")
+        return training
+
+    @property
+    def judged(self) -> ValidationSettings:
+        """What selects the best epoch: the rule that selects the best trial, unless set."""
+        given = {name: getattr(self.validation, name) for name in self.validation.model_fields_set}
+        return ValidationSettings(**validation_for(self.selection.evaluation(self.seed)) | given)
+
+    def run_config(
+        self, method: Method, train: Interactions, settings: dict[str, Any]
+    ) -> RunConfig:
+        """Return what a trial with these settings trains; without any, the defaults of the data."""
+        known = method_of(method).settings.model_fields
+        given = {
+            name: getattr(self.training, name)
+            for name in self.training.model_fields_set & known.keys()
+        }
+        parts: dict[str, dict[str, Any]] = {
+            "training": training_for(train, seed=self.seed, **given),
+            "exposure": self.exposure.model_dump(),
+        }
+        for key, value in settings.items():
+            section, name = key.split(".")
+            parts[section][name] = value
+        whole = {"method": method, "candidate": self.candidate, "validation": self.judged}
+        config = config_of(whole | parts)
+        config.of_method()
+        return config
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON; of training those that were given."""
+        given = self.training.model_dump(mode="json", exclude_unset=True)
+        judged = self.judged.model_dump(mode="json")
+        return self.model_dump(mode="json") | {"training": given, "validation": judged}
+
+
+def searched(config: Tuning, method: Method) -> dict[str, tuple[Any, ...]]:
+    """Return the range, or the choices, of every setting that a method's trials search."""
+    wanted = {**_SHARED, **dict(method_of(method).searched)}
+    ranges = {
+        key: getattr(config.space, ends) if isinstance(ends, str) else ends
+        for key, ends in wanted.items()
+    }
+    if "exposure.name" in ranges:
+        ranges["exposure.name"] = tuple(
+            dict.fromkeys((config.exposure.name, *config.space.exposure))
+        )
+    return ranges
+
+
+def first_settings(config: Tuning, method: Method, train: Interactions) -> dict[str, Any]:
+    """Return the settings of the first trial: the defaults, or the nearest in the space."""
+    start = config.run_config(method, train, {}).model_dump()
+    settings = {}
+    for key, ends in searched(config, method).items():
+        section, name = key.split(".")
+        value = start[section][name]
+        settings[key] = value if isinstance(value, str) else min(max(value, ends[0]), ends[1])
+    return settings

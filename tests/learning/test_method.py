@@ -1,0 +1,92 @@
+"""Methods as values: found by name or by place, and one of one's own from training to tuning."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import counterplay as cp
+from counterplay.learning.method import Method
+from counterplay.learning.methods import METHODS, method_of
+from counterplay.runs.config import config_of, run_config
+from counterplay.runs.training import load_run, train_run
+from counterplay.tuning.space import Tuning, searched
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+OWN = "own_method:Bpr"
+QUICK = ["training.epochs=2", "training.batch_size=128", "candidate.dim=4"]
+
+
+@pytest.fixture(autouse=True)
+def _examples_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+
+
+def test_the_methods_of_the_paper_have_names() -> None:
+    found = {name: method_of(name) for name in METHODS}
+    assert list(found) == ["erm", "ps", "acl"]
+    assert all(issubclass(each, Method) and each.about for each in found.values())
+    assert [each.roles for each in found.values()] == [
+        ("candidate",),
+        ("candidate", "exposure", "link"),
+        ("candidate", "exposure", "link"),
+    ]
+
+
+def test_one_of_ones_own_is_entered_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = method_of(OWN)
+    assert own.settings.model_fields.keys() > cp.Training.model_fields.keys()
+    monkeypatch.setitem(METHODS, "mine", own)
+    assert method_of("mine") is own
+    assert run_config(None, ["method=mine", "training.margin=0.5"]).training.margin == 0.5  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("emr", "found 'emr'; did you mean 'erm'"),
+        ("quite else", "found 'quite else'; choose one of them"),
+        ("no_such_module:Bpr", "must be importable; found 'no_such_module:Bpr'"),
+        ("own_method:Bpm", "must be importable; found 'own_method:Bpm'"),
+        (":Bpr", "must be importable"),
+        ("own_method:N_USERS", "must be importable"),
+        ("own_method:main", "must be a subclass of counterplay.learning.method.Method"),
+        ("own_method:BprSettings", "must be a subclass of counterplay.learning.method.Method"),
+    ],
+)
+def test_what_is_no_method_is_one_sentence(name: str, words: str) -> None:
+    with pytest.raises(cp.ConfigError, match=words):
+        method_of(name)
+
+
+def test_ones_own_is_trained_kept_loaded_and_evaluated(dataset: Path, tmp_path: Path) -> None:
+    config = run_config(None, [*QUICK, f"method={OWN}", "training.margin=0.25"])
+    record = train_run(dataset, tmp_path / "run", config)
+    assert record["configuration"]["training"]["margin"] == 0.25
+    assert config_of(json.loads(json.dumps(record["configuration"]))) == config
+    assert list(record["parameters"]) == ["candidate"]
+    candidate, exposure, link = load_run(tmp_path / "run", cp.load_split(dataset).train)
+    assert (exposure, link) == (None, None)
+    assert isinstance(candidate, cp.Scorer)
+    how = cp.Evaluation(estimators=("standard",), n_resamples=200)
+    assert cp.evaluate_run(tmp_path / "run", config=how)["estimates"]
+
+
+def test_its_settings_are_checked_as_all_are(dataset: Path) -> None:
+    with pytest.raises(cp.ConfigError, match=r"found 'training.alpha'; known are .*margin"):
+        run_config(None, [f"method={OWN}", "training.alpha=1"])
+    with pytest.raises(cp.ConfigError, match=r"found training.margin='x'"):
+        run_config(None, [f"method={OWN}", "training.margin=x"])
+
+
+def test_tuning_searches_what_it_says(dataset: Path, tmp_path: Path) -> None:
+    asked = {"methods": [OWN], "trials": 2, "training": {"epochs": 1}}
+    config = Tuning.model_validate(asked)
+    assert searched(config, OWN)["training.margin"] == (0.1, 2.0)
+    found = cp.tune_methods(dataset, tmp_path / "tuned", config)
+    (method,) = found["methods"]
+    margins = [trial["settings"]["training.margin"] for trial in method["trials"]]
+    assert margins[0] == 0.1  # the default, 0, or the nearest in the space
+    assert 0.1 < margins[1] < 2.0

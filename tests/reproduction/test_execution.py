@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from counterplay import DataError, Synthetic
+from counterplay.runs.config import RunConfig
+from reproduction import execution
+from reproduction.datasets import Place, make
+from reproduction.execution import TruePropensities, execute
+from reproduction.jobs import TrainJob
+from reproduction.methods import baselines, weighted
+
+
+def test_true_propensities_are_those_of_the_world() -> None:
+    world = Synthetic(n_users=20, n_items=30, n_shown=5).world()
+    settings = TruePropensities(name="pop", world=world)
+    log = world.log((1.0,))
+    exposure = settings.build(log, torch.Generator())
+    assert not list(exposure.parameters())
+    users, items = torch.arange(20), torch.arange(30).repeat(20, 1)
+    found = torch.sigmoid(exposure(users, items)).numpy()
+    np.testing.assert_allclose(found, world.propensity(np.arange(20)), atol=2e-6)
+
+
+def test_in_a_record_the_truth_is_a_model_without_parameters() -> None:
+    world = Synthetic(n_users=20, n_items=30, n_shown=5).world()
+    config = RunConfig(method="ps", exposure=TruePropensities(name="pop", world=world))
+    assert isinstance(config.exposure, TruePropensities)
+    dumped = config.model_dump(mode="json")
+    assert "world" not in dumped["exposure"]
+    assert RunConfig.model_validate(dumped).exposure.name == "pop"
+
+
+def test_numbers_stay_and_weights_go(public: Path, tmp_path: Path) -> None:
+    place = Place(public, tmp_path)
+    make("ml-1m", place)
+    (method,) = baselines(("cf",), 2)
+    result = execute(TrainJob(data="ml-1m", method=method, epochs=2, patience=2), place)
+    assert not list((tmp_path / "work").iterdir())
+    assert (result["n_epochs"], "epochs" in result) == (2, False)
+    assert result["best"] is not None
+    kinds = {(each["protocol"], each["estimator"]) for each in result["metrics"]}
+    assert kinds == {("sampled-100", "standard"), ("full", "standard")}
+    assert {(each["metric"], each["k"]) for each in result["metrics"]} == {
+        *(("hit", 5), ("hit", 10)),
+        *(("ndcg", 5), ("ndcg", 10)),
+    }
+    assert result["dataset"]["fingerprint"].startswith("sha256:")
+    assert result["configuration"]["candidate"]["dim"] == 4
+
+
+def test_a_failure_leaves_nothing_to_go_on_from(
+    public: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(job: TrainJob, place: Place) -> None:
+        assert (place.out / "work" / job.key / "run.json").exists()
+        raise DataError("it must work; found that it does not; try again")
+
+    place = Place(public, tmp_path)
+    make("ml-1m", place)
+    monkeypatch.setattr(execution, "_evaluated", failing)
+    method = weighted(("gmf",), 2)[0]
+    with pytest.raises(DataError, match="found that it does not"):
+        execute(TrainJob(data="ml-1m", method=method, epochs=1, patience=1), place)
+    assert not list((tmp_path / "work").iterdir())

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import counterplay as cp
+from counterplay.data.splits import TEST, TRAIN, VALIDATION
+from counterplay.simulation import writing
+from counterplay.simulation.logs import DAY, START
+from counterplay.simulation.online import OnlineTest
+from counterplay.simulation.store import load_world
+from counterplay.simulation.synthetic import Synthetic
+from counterplay.simulation.world import World
+from counterplay.simulation.writing import split_by_rounds, write_world
+
+RATES = 1.0, 0.3, 0.5
+LOOK = OnlineTest(n_days=3, k=(3, 5), seed=4, time=0.0)
+
+
+def small(**settings: object) -> World:
+    plain = {"n_users": 50, "n_items": 40, "n_shown": 8, "mean_relevance": 0.5}
+    return Synthetic.model_validate(plain | settings).world()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("with_truth", [False, True])
+def test_a_world_and_its_log_come_back(with_truth: bool, tmp_path: Path) -> None:
+    world = small(seed=2)
+    split = write_world(world, tmp_path / "world", rates=RATES, with_truth=with_truth)
+    log, loaded = world.log(RATES, with_truth=with_truth), cp.load_split(tmp_path / "world" / "log")
+    assert loaded.fingerprint == split.fingerprint
+    assert loaded.interactions.fingerprint == split.interactions.fingerprint == log.fingerprint
+    assert load_world(tmp_path / "world").log((0.5,)).fingerprint == world.log((0.5,)).fingerprint
+    assert (loaded.interactions.propensity is not None) == with_truth
+    assert sorted(split.counts.values()) == sorted(np.bincount(split.part).tolist())
+
+
+def test_the_same_world_is_the_same_bytes(tmp_path: Path) -> None:
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        write_world(small(seed=seed), tmp_path / name, rates=RATES)
+    a, b, c = (contents(tmp_path / name) for name in "abc")
+    assert a == b
+    assert a["log/interactions.parquet"] != c["log/interactions.parquet"]
+
+
+@pytest.mark.parametrize("rates", [(), (1.0,), (1.0, 0.5)])
+def test_fewer_than_three_rounds_are_refused(rates: tuple[float, ...], tmp_path: Path) -> None:
+    with pytest.raises(
+        cp.ConfigError, match=r"the rates of 3 rounds or more.*found \[.*\]; change"
+    ):
+        write_world(small(), tmp_path / "world", rates=rates)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("rates", [(1.0, 0.5, 0.0), (1.0, 2.0, 0.5), (1.0, 0.5, float("nan"))])
+def test_rates_that_are_none_leave_nothing_behind(rates: tuple[float, ...], tmp_path: Path) -> None:
+    with pytest.raises(cp.ConfigError, match="each above 0 and at most 1"):
+        write_world(small(), tmp_path / "world", rates=rates)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_a_world_is_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "world"
+    write_world(small(), target, rates=RATES)
+    before = contents(target)
+    with pytest.raises(cp.ConfigError, match="must be a new or empty folder"):
+        write_world(small(seed=1), target, rates=RATES)
+    (target / "notes.txt").write_text("mine")
+    with pytest.raises(cp.ConfigError, match="written by this command"):
+        write_world(small(seed=1), target, rates=RATES, overwrite=True)
+    (target / "notes.txt").unlink()
+    assert contents(target) == before
+    write_world(small(seed=1), target, rates=RATES, overwrite=True)
+    assert load_world(target).seed == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["world"]
+
+
+def test_a_world_is_written_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_world(small(), tmp_path / "world", rates=RATES)
+    before = contents(tmp_path)
+
+    def break_off(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(writing, "save", break_off)  # of the log, when the world is there already
+    for name in ("world", "new"):
+        with pytest.raises(OSError, match="disk full"):
+            write_world(small(seed=1), tmp_path / name, rates=RATES, overwrite=True)
+    assert contents(tmp_path) == before
+
+
+def test_a_world_that_cannot_be_saved_leaves_nothing(tmp_path: Path) -> None:
+    class Own(World):
+        pass
+
+    world = small()
+    with pytest.raises(cp.ConfigError, match="a world can be saved if"):
+        write_world(Own(world.taste, world.policy), tmp_path / "world", rates=RATES)
+    assert list(tmp_path.iterdir()) == []
+
+
+# split_by_rounds
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.floats(0, 0.999)), min_size=1, max_size=30))
+def test_parts_are_rounds(rows: list[tuple[int, float]]) -> None:
+    rounds = [0, *(number for number, _ in rows), 5, 6]  # the first and the last two are there
+    shares = [0.0, *(share for _, share in rows), 0.5, 0.999]
+    time = [
+        START + int((number + share) * DAY) for number, share in zip(rounds, shares, strict=True)
+    ]
+    user, item = np.arange(len(rounds)) % 2, np.arange(len(rounds))
+    log = cp.read({"user": user, "item": item, "time": time}, time_unit="us")
+    split = split_by_rounds(log, 7)
+    assert split.kind == "rounds"
+    assert log.time is not None
+    for place, moment in enumerate(log.time.tolist()):
+        days = (moment - START) / DAY
+        expected = TEST if days >= 6 else VALIDATION if days >= 5 else TRAIN
+        assert split.part[place] == expected
+
+
+@pytest.mark.parametrize("rates", [RATES, (0.3, 0.4, 0.5, 0.2, 0.6)])
+def test_no_pair_is_in_two_parts(rates: tuple[float, ...]) -> None:
+    split = split_by_rounds(small(examination=0.8).log(rates), len(rates))
+    parts = split.train, split.validation, split.test
+    assert all(len(part) for part in parts)
+    pairs = np.concatenate([part.pair for part in parts])
+    assert len(np.unique(pairs)) == len(pairs) == len(split.interactions)
+    times = [part.time for part in parts if part.time is not None]
+    assert times[0].max() < START + (len(rates) - 2) * DAY <= times[1].min()
+    assert times[1].max() < START + (len(rates) - 1) * DAY <= times[2].min()
+
+
+def test_a_last_round_without_clicks_is_no_other_round(tmp_path: Path) -> None:
+    with pytest.raises(cp.DataError, match="round"):
+        write_world(small(), tmp_path / "world", rates=(1.0, 1.0, 0.3, 1e-9))
+
+
+# online_runs

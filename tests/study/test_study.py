@@ -1,0 +1,444 @@
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import numpy as np
+import polars as pl
+import pytest
+
+import counterplay as cp
+from counterplay.data import splits
+from counterplay.data.files import write_json
+from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
+from counterplay.runs import training as training
+from counterplay.runs.training import train_run
+from counterplay.simulation.synthetic import Synthetic
+from counterplay.simulation.writing import write_world
+from counterplay.study import study as module
+from counterplay.study.config import StudyConfig
+from counterplay.study.study import Study, load_study, run_study, study_record
+
+FAST: dict[str, Any] = {
+    "candidates": ("pop", "erm", "acl"),
+    "dim": 4,
+    "training": {"epochs": 2, "batch_size": 64},
+    "evaluation": {"n_resamples": 200, "gamma": (1, 2), "opponent": {"epochs": 3}},
+}
+PARTS = ("study.json", "evaluation.json")
+
+
+def quick(**settings: object) -> StudyConfig:
+    return StudyConfig.model_validate(FAST | settings)
+
+
+@pytest.fixture(autouse=True)
+def _without_notes() -> Iterator[None]:
+    """Few epochs: there is always something to note."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cp.CounterplayWarning)
+        yield
+
+
+def frame_of(n: int = 300, *, seed: int = 0) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pl.DataFrame(
+        {
+            "user": rng.integers(0, 20, n),
+            "item": [f"<i>{each}</i>" for each in rng.integers(0, 40, n)],
+            "time": np.arange(n),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("logs") / "<b>log.csv"
+    frame_of().write_csv(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def study(log: Path, tmp_path_factory: pytest.TempPathFactory) -> Study:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cp.CounterplayWarning)
+        return run_study(log, tmp_path_factory.mktemp("studies") / "study", quick(), command="go")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("worlds") / "world"
+    made = Synthetic(n_users=60, n_items=40, n_shown=10, sharpness=3, seed=0).world()
+    write_world(made, place, rates=(1.0, 0.3, 0.5))
+    return place
+
+
+def bytes_of(folder: Path, names: tuple[str, ...] = PARTS) -> list[bytes]:
+    return [(folder / name).read_bytes() for name in names]
+
+
+def test_a_log_ends_in_a_verdict_and_frames(study: Study) -> None:
+    assert {each.name for each in study.folder.iterdir()} == {"plan.json", "data", "runs", *PARTS}
+    names, estimators = {"pop", "erm", "acl"}, {"standard", "popularity", "robust-shared"}
+    found = study.record["verdict"]
+    assert found["leader"] in names
+    assert study.recommended == found["recommended"]
+    assert study.recommended == (found["leader"] if found["decided"] else None)
+    assert study.verdict.splitlines()[0] == study.record["verdict"]["headline"]
+    assert set(study.estimates["candidate"]) == names
+    assert set(study.estimates["estimator"]) == estimators
+    assert study.estimates["value"].is_between(0, 1).all()
+    assert len(study.comparisons) == 3 * 3 * 3  # pairs, estimators, metrics
+    assert set(study.bands["gamma"]) == {1.0, 2.0}
+    assert all(isinstance(each, pl.DataFrame) for each in (study.estimates, study.bands))
+    assert [each["name"] for each in study.record["runs"]] == ["pop", "erm", "acl"]
+    assert study.record["commands"] == ["go"]
+    assert study.record["online"] is None
+    assert study.record["split"]["counts"]["test"] == 20
+    assert load_study(study.folder).record == study.record == study_record(study.folder)
+
+
+def test_who_is_ahead_beyond_chance_is_recommended(log: Path, tmp_path: Path) -> None:
+    """Scores that know the test rows, and others that know nothing of them."""
+    split = cp.load_split(
+        run_study(log, tmp_path / "one", quick(candidates=("pop",))).folder / "data"
+    )
+    test, n = split.test, split.test.n_items
+    users, items = np.divmod(np.arange(test.n_users * n), n)
+    known = np.isin(users * n + items, test.pair)
+    files = {}
+    for name, scores in (("knows", known + 0.0), ("not", -1.0 * known - items / n / 2)):
+        files[name] = tmp_path / f"{name}.csv"
+        pl.DataFrame(
+            {"user": test.users.decode(users), "item": test.items.decode(items), "score": scores}
+        ).write_csv(files[name])
+    how = quick(candidates=("pop",), scores=files)
+    study = run_study(log, tmp_path / "two", how)
+    assert study.recommended == "knows"
+    assert study.record["verdict"]["decided"] is True
+    assert study.verdict.startswith("Ship knows. Every estimator agrees.")
+    for each in study.comparisons.iter_rows(named=True):
+        known_0 = each["low"] is not None and not each["low"] <= 0 <= each["high"]
+        assert (each["p"] <= 1 - each["level"]) == known_0
+
+
+def test_it_shows_itself_without_markup_of_the_log(study: Study) -> None:
+    assert study.record["name"] == "<b>log"
+    shown = study._repr_html_()
+    assert "<b>" not in shown
+    assert "&lt;b&gt;log" in shown
+    assert "robust-shared" in shown
+    assert repr(study).startswith("<Study of '<b>log': ")
+
+
+def test_the_same_seed_gives_the_same_bytes(study: Study, log: Path, tmp_path: Path) -> None:
+    run_study(log, tmp_path / "again", quick(), command="go")
+    assert bytes_of(tmp_path / "again") == bytes_of(study.folder)
+    run_study(log, tmp_path / "other", quick(seed=1))
+    assert bytes_of(tmp_path / "other", PARTS[1:]) != bytes_of(study.folder, PARTS[1:])
+
+
+class Stopped(KeyboardInterrupt):
+    """Somebody pressed the keys."""
+
+
+@pytest.mark.parametrize("stage", ["data", "first epoch", "second run", "evaluation"])
+def test_interrupted_and_run_again_it_ends_in_the_same_bytes(
+    stage: str, study: Study, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def trained(*arguments: Any, **options: Any) -> Any:
+        def stop(_: object) -> None:
+            if stage == "first epoch":
+                raise Stopped
+
+        record = train_run(*arguments, **options | {"callbacks": [stop]})
+        calls.append(arguments)
+        if stage == "second run" and len(calls) == 2:
+            raise Stopped
+        return record
+
+    def written(value: dict[str, Any], path: Path) -> None:
+        write_json(value, path)
+        if stage == "evaluation" and path.name == "evaluation.json":
+            raise Stopped
+
+    def saved(*_: object) -> None:
+        raise Stopped
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "train_run", trained)
+        patch.setattr(module, "write_json", written)
+        if stage == "data":
+            patch.setattr(module, "save", saved)
+        with pytest.raises(Stopped):
+            run_study(log, tmp_path / "broken", quick())
+    assert not (tmp_path / "broken" / "study.json").exists()
+    with pytest.raises(cp.DataError, match="let it go on with the same command"):
+        load_study(tmp_path / "broken")
+    run_study(log, tmp_path / "broken", quick())
+    assert bytes_of(tmp_path / "broken") == bytes_of(study.folder)
+
+
+def test_a_log_is_sorted_once_each_time_it_is_read(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, loaded = Mock(side_effect=splits._distinct_up_to), Mock(side_effect=cp.load_split)
+    monkeypatch.setattr(splits, "_distinct_up_to", count)
+    for reader in (module, training):
+        monkeypatch.setattr(reader, "load_split", loaded)
+    run_study(log, tmp_path / "study", quick())
+    assert count.call_count <= 1 + loaded.call_count == 2 + len(quick().names)
+
+
+def test_epochs_are_chosen_by_the_rule_that_decides(study: Study) -> None:
+    first = study.record["evaluation"]["estimates"][0]
+    for run in study.record["runs"]:
+        found = run["validation"]
+        assert all(found[name] == first[name] for name in ("metric", "k", "protocol", "estimator"))
+
+
+def test_what_is_done_is_not_done_again(
+    study: Study, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    for name in ("prepare", "save", "staged", "compared", "diagnostics", "write_json"):
+        monkeypatch.setattr(module, name, never)
+    again = run_study(log, study.folder, quick(), command="another time")
+    assert again.record == study.record
+
+
+def test_notes_of_all_stages_are_kept_and_told_again(study: Study, log: Path) -> None:
+    notes = study.record["evaluation"]["notes"]
+    assert any("leaks time" in each for each in notes)
+    assert any("the opponent was still moving" in each for each in notes)
+    with pytest.warns(cp.CounterplayWarning) as told:
+        run_study(log, study.folder, quick())
+    assert [str(each.message) for each in told] == notes
+
+
+def test_notes_of_training_say_whose_they_are(tmp_path: Path) -> None:
+    log = {"user": [1] * 30 + [2] * 30, "item": ["a"] * 30 + ["b"] * 30, "time": np.arange(60)}
+    asked = quick(evaluation=FAST["evaluation"] | {"k": (10,)})
+    with pytest.raises(cp.ConfigError, match="; found 10 and 1; lower"):
+        run_study(log, tmp_path / "study", asked)
+    found = run_study(log, tmp_path / "study", quick())
+    assert found.record["evaluation"]["configuration"]["k"] == [1]
+    assert {run["validation"]["k"] for run in found.record["runs"]} == {1}
+    notes = found.record["evaluation"]["notes"]
+    assert any("would hold them all, so lists of 1 are judged" in each for each in notes)
+    assert any(each.startswith("acl: the opponent has no effect; this is plain") for each in notes)
+    assert found.record["verdict"]["headline"].startswith("Undecided: ")
+
+
+def test_another_source_or_configuration_is_refused(
+    study: Study, log: Path, tmp_path: Path
+) -> None:
+    before = {each: each.stat().st_mtime_ns for each in study.folder.rglob("*")}
+    frame_of(seed=1).write_csv(tmp_path / "other.csv")
+    for source, config, what in (
+        (tmp_path / "other.csv", quick(), "another source: began with "),
+        (log, quick(seed=1), r"another configuration.seed: began with 0, asked for 1"),
+        (frame_of(), quick(), "another source: began with "),
+    ):
+        with pytest.raises(cp.ConfigError, match=f"{what}.*; name another folder"):
+            run_study(source, study.folder, config)
+    assert {each: each.stat().st_mtime_ns for each in study.folder.rglob("*")} == before
+
+
+def test_a_file_or_a_frame_that_has_changed_is_refused(tmp_path: Path) -> None:
+    config = quick(candidates=("pop",), evaluation={"estimators": ("standard",)})
+    frame_of().write_csv(tmp_path / "log.csv")
+    run_study(tmp_path / "log.csv", tmp_path / "of a file", config)
+    frame_of(290).write_csv(tmp_path / "log.csv")
+    with pytest.raises(cp.ConfigError, match="another file"):
+        run_study(tmp_path / "log.csv", tmp_path / "of a file", config)
+    run_study(frame_of(), tmp_path / "of a frame", config)
+    run_study(frame_of(), tmp_path / "of a frame", config)
+    with pytest.raises(cp.ConfigError, match="another log"):
+        run_study(frame_of(290), tmp_path / "of a frame", config)
+
+
+@pytest.mark.parametrize(
+    ("source", "config", "error"),
+    [
+        ("nothing.csv", {}, "found nothing at"),
+        ({"user": [1, 2, 3], "item": [1, 2, 3]}, {"preparation": {"split": "none"}}, "rows to"),
+        ({"user": [1, 2, 3], "item": [1, 2, 3], "time": [1, 2, 3]}, {}, "split=random"),
+        ({"user": [1, 1, 1, 2], "item": [1, 2, 1, 2], "time": [1, 2, 3, 4]}, {}, "all 2 items"),
+        ({"who": [1, 2], "what": [3, 4]}, {}, "a column for the user"),
+        ({"user": [1, 2], "item": [3, 4]}, {}, "split random of 2 rows; take a longer log"),
+    ],
+)
+def test_what_cannot_end_well_leaves_nothing(
+    source: object, config: dict[str, Any], error: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=error):
+        run_study(source, tmp_path / "study", quick(**config))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_scores_are_looked_at_before_anything_is_trained(log: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("user,item,score\n0,<i>0</i>,1\n")
+    config = quick(scores={"theirs": tmp_path / "bad.csv"})
+    with pytest.raises(cp.DataError, match="users with test rows"):
+        run_study(log, tmp_path / "study", config)
+    assert not (tmp_path / "study").exists()
+
+
+def test_given_scores_are_candidates(study: Study, log: Path, tmp_path: Path) -> None:
+    """One file knows all pairs, the other only what is new to the user."""
+    frame = frame_of()
+    pairs = (
+        frame.select("user")
+        .unique()
+        .join(frame.select("item").unique(), how="cross")
+        .sort("user", "item")
+    )
+    scored = pairs.with_columns(score=pl.Series(np.random.default_rng(0).normal(size=len(pairs))))
+    scored.write_csv(tmp_path / "all.csv")
+    trained = cp.load_split(study.folder / "data").train
+    seen = pl.DataFrame(
+        {"user": trained.users.decode(trained.user), "item": trained.items.decode(trained.item)}
+    )
+    scored.join(seen, on=["user", "item"], how="anti").write_csv(tmp_path / "new.csv")
+    files = {name: tmp_path / f"{name}.csv" for name in ("all", "new")}
+    found = run_study(log, tmp_path / "study", quick(candidates=("erm",), scores=files))
+    assert set(found.estimates["candidate"]) == {"erm", "all", "new"}
+    assert any("not against new" in each for each in found.record["evaluation"]["notes"])
+    assert len(found.record["runs"]) == 1
+
+
+def test_one_candidate_and_runs_of_ones_own(log: Path, tmp_path: Path) -> None:
+    mine = {"method": "erm", "candidate": {"name": "cf", "dim": 3}, "training": {"rate": 0.1}}
+    found = run_study(log, tmp_path / "study", quick(candidates=(), runs={"mine": mine}))
+    assert found.recommended is None
+    assert found.record["verdict"]["leader"] == "mine"
+    assert found.record["verdict"]["decided"] is False
+    assert found.record["verdict"]["headline"].startswith("There is one candidate, mine")
+    assert len(found.comparisons) == 0
+    configuration = found.record["runs"][0]["configuration"]
+    assert configuration["candidate"]["name"] == "cf"
+    assert (configuration["training"]["rate"], configuration["training"]["epochs"]) == (0.1, 2)
+
+
+def test_ratings_are_judged_by_their_errors(tmp_path: Path) -> None:
+    ratings = np.random.default_rng(0).integers(1, 6, 300)
+    log = frame_of().drop("time").with_columns(rating=pl.Series(ratings))
+    found = run_study(log, tmp_path / "study", quick(feedback="ratings"))
+    choice = found.record["verdict"]["choices"][0]
+    standard = found.estimates.filter(estimator="standard", metric="mse")
+    assert set(standard["candidate"]) == {"erm", "acl"}  # popularity predicts none
+    assert choice["value"] == standard["value"].min()
+    flips = found.comparisons.filter(pl.col("estimator") != "standard")["flip"]
+    assert (flips.drop_nulls() >= 1).all()
+    assert flips.null_count() < len(flips)
+
+
+def test_a_dataset_directory_is_taken_as_it_is(dataset: Path, tmp_path: Path) -> None:
+    found = run_study(dataset, tmp_path / "study", quick(candidates=("pop", "erm")))
+    assert not (found.folder / "data").exists()
+    with pytest.raises(cp.ConfigError, match=r"prepared already; found preparation\.core"):
+        run_study(dataset, tmp_path / "other", quick(preparation={"core": 2}))
+    copy, split = tmp_path / "copy", cp.load_split(dataset)
+    cp.save(split, copy)
+    run_study(copy, tmp_path / "moved", quick(candidates=("pop",)))
+    cp.save(replace(split, part=np.where(split.part == 1, 0, split.part).astype(np.int8)), copy,
+            overwrite=True)  # fmt: skip
+    with pytest.raises(cp.ConfigError, match="another log"):
+        run_study(copy, tmp_path / "moved", quick(candidates=("pop",)))
+
+
+def test_logged_propensities_decide_where_there_are_any(tmp_path: Path) -> None:
+    propensities = np.random.default_rng(0).uniform(0.2, 1, 300)
+    log = frame_of().with_columns(propensity=pl.Series(propensities))
+    found = run_study(log, tmp_path / "study", quick(candidates=("pop", "erm")))
+    assert found.record["verdict"]["estimator"] == "logged"
+
+
+def test_a_world_tells_the_truth(world: Path, tmp_path: Path) -> None:
+    evaluation = FAST["evaluation"] | {"k": (5, 20), "metrics": ("mrr", "hit")}
+    found = run_study(world, tmp_path / "study", quick(evaluation=evaluation))
+    truth, online = found.record["verdict"]["truth"], found.record["online"]
+    assert found.record["kind"] == "world"
+    assert set(truth["values"]) == {OLD_SYSTEM, "pop", "erm", "acl"}
+    assert truth["regret"].keys() == {"standard", "popularity", "robust-shared", "oracle"}
+    assert all(0 <= each <= 1 for each in truth["regret"].values())
+    expected = {each["arm"]: each["value"] for each in online["truth"]
+                if (each["metric"], each["k"]) == ("mrr", 5)}  # fmt: skip
+    assert truth["values"] == expected
+    assert f"In truth {truth['candidate']} is the best" in found.verdict
+
+
+def test_a_world_without_a_log_is_refused(world: Path, tmp_path: Path) -> None:
+    shutil.copytree(world, tmp_path / "world", ignore=shutil.ignore_patterns("log"))
+    with pytest.raises(cp.DataError, match="a study of a world needs a log of it; found none"):
+        run_study(tmp_path / "world", tmp_path / "study", quick())
+
+
+def test_lists_that_are_drawn_have_no_truth(world: Path, tmp_path: Path) -> None:
+    found = run_study(
+        world, tmp_path / "study", quick(candidates=("pop",), online={"temperature": 1.0})
+    )
+    assert found.record["verdict"]["truth"] is None
+
+
+def test_results_are_plain_json(study: Study) -> None:
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    for name in (*PARTS, "plan.json"):
+        json.loads((study.folder / name).read_text(), parse_constant=refuse)
+
+
+def test_rows_that_repeat_training_are_noted(tmp_path: Path) -> None:
+    pairs = pl.DataFrame({"user": [1, 1, 1, 2, 2, 2] * 4, "item": [1, 2, 3, 4, 5, 6] * 4})
+    log = pairs.with_columns(time=pl.int_range(len(pairs)))
+    study = run_study(log, tmp_path / "repeated", quick(candidates=("pop", "erm")))
+    note = next(each for each in study.record["evaluation"]["notes"] if "repeat a pair" in each)
+    assert note.startswith("100% of the test rows")
+    assert not any("repeat a pair" in each for each in _notes_of_distinct(tmp_path))
+
+
+def _notes_of_distinct(folder: Path) -> list[str]:
+    distinct = quick(candidates=("pop", "erm"), preparation={"duplicates": "first"})
+    notes: list[str] = run_study(frame_of(), folder / "once", distinct).record["evaluation"][
+        "notes"
+    ]
+    return notes
+
+
+def test_notes_say_what_of_the_rows_is_not_as_one_might_think(tmp_path: Path) -> None:
+    """Ratings that are not looked at, no times, and lists that are as long as what is left."""
+    rng = np.random.default_rng(0)
+    rows = {
+        "user": np.repeat(np.arange(6), 9),
+        "item": np.concatenate([rng.permutation(12)[:9] for _ in range(6)]),
+        "rating": rng.integers(1, 6, 54),
+    }
+    quick = cp.StudyConfig.model_validate(
+        {
+            "candidates": ["pop"],
+            "training": {"epochs": 1},
+            "evaluation": {"estimators": ["standard"], "n_resamples": 200},
+        }
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cp.CounterplayWarning)
+        study = cp.run_study(rows, tmp_path / "study", quick)
+    notes = " ".join(study.record["evaluation"]["notes"])
+    for words in (
+        "every row counts as a click, whatever its rating",
+        "rows are held out at random; name it with --time",
+        "a list of 10 would hold them all, so lists of 2 are judged",
+    ):
+        assert words in notes
