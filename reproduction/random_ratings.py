@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
-    from counterplay.evaluation.propensities import Contestant, EstimatorName
+    from counterplay.evaluation.propensities import Contestant
     from counterplay.evaluation.stage import Evaluation
 
     Progress = Callable[[str], None]
 
-FITTED: tuple[EstimatorName, ...] = ("propensity", "robust", "robust-shared")
+FITTED: tuple[str, ...] = ("propensity", "robust", "robust-shared")
 
 
 def judge_by_random_ratings(
@@ -125,10 +125,10 @@ def _estimated(
     progress: Progress,
 ) -> Iterator[dict[str, Any]]:
     """Yield the estimates of all candidates by all estimators."""
-    plain: list[EstimatorName] = ["standard", "popularity"]
+    plain: list[str] = ["standard", "popularity"]
     if stage.targets.propensity is not None:
         plain.append("logged")
-    tasks: list[tuple[str, EstimatorName, Stage]] = [(each, each, stage) for each in plain]
+    tasks: list[tuple[str, str, Stage]] = [(each, each, stage) for each in plain]
     for settings in config.opponents:
         update = {"opponent": settings}
         other = Stage(stage.split, stage.config.model_copy(update=update), explicit=True)

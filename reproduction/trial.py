@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from counterplay.data.interactions import Interactions
-    from counterplay.evaluation.propensities import Contestant, EstimatorName
+    from counterplay.evaluation.propensities import Contestant
     from counterplay.simulation.world import World
 
 Kind = Literal["item", "low-rank", "own"]
@@ -168,14 +168,14 @@ def _offline(
     stage: Stage, contestants: list[Contestant], config: Trial, progress: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
     """Yield what each estimator says of each candidate."""
-    plain: tuple[EstimatorName, ...] = ("standard", "oracle")
+    plain: tuple[str, ...] = ("standard", "oracle")
     for estimator in plain:
         yield _said(estimator, "", 0.0, stage, stage, contestants)
     for floor in config.floors:
         variant = _variant(stage, config, "item", floor)
         yield _said("popularity", "", floor, stage, variant, contestants)
     fresh = [replace(each, exposure=None, link=None) for each in contestants]
-    fitted: tuple[EstimatorName, ...] = ("propensity", "robust-shared", "robust")
+    fitted: tuple[str, ...] = ("propensity", "robust-shared", "robust")
     for kind in config.kinds:
         for floor in config.floors:
             variant = _variant(stage, config, kind, floor)
@@ -195,7 +195,7 @@ def _variant(stage: Stage, config: Trial, kind: Kind, floor: float) -> Stage:
 
 
 def _said(
-    estimator: EstimatorName,
+    estimator: str,
     kind: str,
     floor: float,
     stage: Stage,

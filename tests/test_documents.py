@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from counterplay.study.verdict import TRUSTED
+from counterplay.evaluation.estimators import trusted
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
@@ -102,7 +102,7 @@ def test_what_is_said_of_estimators_is_what_was_measured() -> None:
 
 
 def test_the_order_of_trust_on_the_pages_is_that_of_the_verdict() -> None:
-    order = ", ".join(f"`{name}`" for name in TRUSTED)
+    order = ", ".join(f"`{name}`" for name in trusted())
     for page in ("estimators.md", "deciding.md"):
         text = " ".join((ROOT / "docs/guide" / page).read_text(encoding="utf-8").split())
         assert order in text.replace("`logged` propensities", "`logged`")
@@ -110,7 +110,7 @@ def test_the_order_of_trust_on_the_pages_is_that_of_the_verdict() -> None:
 
 def test_no_estimator_is_trusted_before_one_that_chose_better_beyond_doubt() -> None:
     """Its regret's interval would lie above the other's, in the worlds that were measured."""
-    named = [name for name in TRUSTED if name != "logged"]  # the worlds' logs have none
+    named = [name for name in trusted() if name != "logged"]  # the worlds' logs have none
     found = [regret_and_error(name, 0.0 if name == "standard" else 0.01) for name in named]
     for place, (_, low, _, _) in enumerate(found):
         assert all(low <= high for _, _, high, _ in found[place + 1 :])

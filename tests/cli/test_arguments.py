@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import counterplay as cp
-from counterplay.cli.arguments import ESTIMATORS, check_out, spread
+from counterplay.cli.arguments import check_out, spread
+from counterplay.evaluation.estimators import ESTIMATORS
 
-NUMBERS, NAMES = ("5", "10", "0.5", ".25"), ESTIMATORS
+NUMBERS, NAMES = ("5", "10", "0.5", ".25"), tuple(ESTIMATORS)
 OPTIONS = {"--k": NUMBERS, "--gamma": NUMBERS, "--rates": NUMBERS, "--shares": NUMBERS,
            "--estimator": NAMES, "--estimators": NAMES}  # fmt: skip
 OTHERS = ("evaluate", "runs/erm", "--out", "x.json", "--seed", "--", "--json")

@@ -14,10 +14,8 @@ from counterplay.data.histories import Histories
 from counterplay.evaluation import propensities
 from counterplay.evaluation.propensities import (
     Contestant,
-    EstimatorName,
     OpponentSettings,
     fitted_propensities,
-    logged,
     popularity,
 )
 from counterplay.learning.config import Training
@@ -67,7 +65,7 @@ class Stand:
 
     def fitted(
         self,
-        estimator: EstimatorName,
+        estimator: str,
         contestant: Contestant,
         rivals: list[Contestant] | None = None,
         settings: OpponentSettings = QUICK,
@@ -121,13 +119,6 @@ def test_popularity_is_the_share_of_the_most_popular_item_not_below_the_floor() 
     assert popularity(train, targets, 0.0, 0.01).tolist() == [1, 1, 1]
 
 
-def test_logged_propensities_are_those_of_the_data() -> None:
-    log = cp.read({"user": [0, 1], "item": [0, 1], "propensity": [0.25, 1.0]})
-    assert logged(log).tolist() == [0.25, 1]
-    with pytest.raises(cp.DataError, match="found none; choose another"):
-        logged(replace(log, propensity=None))
-
-
 def test_the_classes_of_opponents(stand: Stand) -> None:
     assert isinstance(OpponentSettings().build(stand.train, 0), ItemLevel)
     for kind, dim in (("low-rank", 2), ("low-rank", 5), ("own", 32)):
@@ -170,7 +161,7 @@ def test_propensity_is_a_model_that_was_fitted_alone(stand: Stand) -> None:
     ("estimator", "method"), [("propensity", "ps"), ("robust", "acl")], ids=str
 )
 def test_what_a_contestant_was_trained_with_is_taken(
-    estimator: EstimatorName, method: str, stand: Stand, monkeypatch: pytest.MonkeyPatch
+    estimator: str, method: str, stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("nothing is to be fitted")
@@ -206,7 +197,7 @@ def test_with_ratings_the_link_gets_them_as_training_has_them_standardised(
     ids=str,
 )
 def test_any_other_is_fitted_and_what_the_contestant_brings_does_not_matter(
-    estimator: EstimatorName, method: str, stand: Stand
+    estimator: str, method: str, stand: Stand
 ) -> None:
     contestant = stand.contestant(method)
     bare = replace(contestant, exposure=None, link=None, method="given")
@@ -244,9 +235,7 @@ def test_an_opponent_reads_no_more_than_came_before_the_test(stand: Stand) -> No
 
 
 @pytest.mark.parametrize("estimator", ["propensity", "robust", "robust-shared"])
-def test_the_targets_only_say_where_to_read_the_function(
-    estimator: EstimatorName, stand: Stand
-) -> None:
+def test_the_targets_only_say_where_to_read_the_function(estimator: str, stand: Stand) -> None:
     contestant = stand.contestant("erm")
     some = np.array([1, 3, 5, 20])
     whole = stand.fitted(estimator, contestant)
@@ -274,7 +263,7 @@ def test_no_propensity_is_below_the_floor(stand: Stand) -> None:
 
 
 @pytest.mark.parametrize("estimator", ["robust", "robust-shared"])
-def test_an_opponent_needs_somebody_to_play_against(estimator: EstimatorName, stand: Stand) -> None:
+def test_an_opponent_needs_somebody_to_play_against(estimator: str, stand: Stand) -> None:
     unknown = replace(stand.contestant(), name="als", model=None)
     with pytest.raises(cp.DataError, match=f"found none with 'als'; .* leave {estimator} out"):
         stand.fitted(estimator, unknown)
@@ -291,9 +280,7 @@ def test_an_own_opponent_is_of_the_candidates_class(stand: Stand) -> None:
 
 
 @pytest.mark.parametrize("estimator", ["robust", "robust-shared"])
-def test_the_scale_of_a_candidates_scores_does_not_matter(
-    estimator: EstimatorName, stand: Stand
-) -> None:
+def test_the_scale_of_a_candidates_scores_does_not_matter(estimator: str, stand: Stand) -> None:
     """An opponent is paid in losses, which would hang on it; ranks do not."""
     plain = stand.contestant()
     assert plain.model is not None

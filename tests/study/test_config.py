@@ -132,7 +132,7 @@ def test_what_cannot_end_well_is_known_before(
 
 
 def test_the_oracle_and_given_scores_need_what_they_need(split: cp.Split) -> None:
-    with pytest.raises(cp.ConfigError, match="the oracle estimator needs a world"):
+    with pytest.raises(cp.ConfigError, match="the oracle estimator needs the world"):
         settings(evaluation={"estimators": ("standard", "oracle")}).check(split, world=False)
     ratings = split_of(rating=np.arange(200) % 5)
     with pytest.raises(cp.ConfigError, match="predict no ratings; found 'theirs'"):

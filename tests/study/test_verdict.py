@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from counterplay.evaluation.estimators import ESTIMATORS, trusted
 from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
-from counterplay.evaluation.propensities import SHARED
-from counterplay.study.verdict import TRUSTED, verdict
+from counterplay.study.verdict import verdict
 
 Truth = dict[str, dict[tuple[str, int], float]]
 NAMES = ("pop", "erm", "ps", "acl", "<b>mine</b>")
@@ -57,8 +57,12 @@ def made_up(
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, dict[str, float]], str]:
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, unique=True))
-    others = draw(st.lists(st.sampled_from(SHARED), unique=True))
-    estimators = dict.fromkeys([draw(st.sampled_from(TRUSTED)), *others])
+    others = draw(
+        st.lists(
+            st.sampled_from([name for name, each in ESTIMATORS.items() if each.shared]), unique=True
+        )
+    )
+    estimators = dict.fromkeys([draw(st.sampled_from(trusted())), *others])
     levels = st.integers(0, 8).map(lambda each: each / 8)  # few, so that there are ties
     values = {each: {name: draw(levels) for name in names} for each in estimators}
     metric = draw(st.sampled_from(["hit", "ndcg", "mse"]))
@@ -78,7 +82,7 @@ def test_the_first_trusted_estimator_decides_and_its_best_leads(
 ) -> None:
     evaluation, values, metric = case
     found = verdict(evaluation)
-    decisive = next(name for name in TRUSTED if name in values)
+    decisive = next(name for name in trusted() if name in values)
     assert found["estimator"] == decisive
     best = (min if metric == "mse" else max)(values[decisive].values())
     assert values[decisive][found["leader"]] == best

@@ -115,7 +115,10 @@ def test_one_number_fixes_a_setting(tmp_path: Path) -> None:
         ("space.batch_size=[1.5, 2]", "valid integer"),
         ("space.rate=fast", "valid tuple"),
         ("space.exposure=['popularity']", "'pop', 'cf'"),
-        ("selection.estimator=robust-shared", "'standard', 'popularity', 'propensity' or 'logged'"),
+        (
+            "selection.estimator=robust-shared",
+            "one of standard, popularity, propensity, logged; found 'robust-shared'",
+        ),
         ("training.loss=squared", "selected by ranks"),
         ("training.seed=1", "seed is that of the whole tuning"),
         ("methods=['erm', 'erm']", "a method is tuned once"),

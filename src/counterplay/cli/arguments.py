@@ -7,13 +7,13 @@ import re
 from typing import TYPE_CHECKING
 
 from counterplay.errors import ConfigError
+from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.learning.methods import METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-ESTIMATORS = ("standard", "popularity", "propensity", "robust", "robust-shared", "logged", "oracle")
 _NUMBER = r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _NAME = "|".join(ESTIMATORS)
 _SEVERAL = {

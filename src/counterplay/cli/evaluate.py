@@ -11,6 +11,7 @@ from counterplay.cli import console
 from counterplay.cli.arguments import by_stem, check_out
 from counterplay.data.files import write_json
 from counterplay.errors import ConfigError
+from counterplay.evaluation.estimators import ESTIMATORS
 
 if TYPE_CHECKING:
     from counterplay.evaluation.stage import Evaluation
@@ -120,8 +121,8 @@ def compare(
     check_out(out, *(scores or ()), ending=".json")
     settings = _settings(protocol, k, estimator, gamma, part, seed, assignments)
     if "estimators" not in settings.model_fields_set:
-        shared = ("standard", "popularity", "robust-shared")
-        settings = settings.model_copy(update={"estimators": shared})
+        usual = tuple(each.name for each in ESTIMATORS.values() if each.usual and not each.needs)
+        settings = settings.model_copy(update={"estimators": usual})
     given = by_stem(scores or ())
     with console.notes(), console.working(f"comparing {len(runs) + len(given)} candidates"):
         result = compare_runs(runs, data, settings, scores=given, world=world)

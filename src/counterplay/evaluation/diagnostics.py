@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.evaluation.propensities import SHARED
+from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.metrics.exposure import (
     calibration,
     deciles_of_items,
@@ -67,12 +67,12 @@ def _weights(stage: Stage, contestants: Sequence[Contestant]) -> Weights:
     """Return the weights of every estimator that has any, once where all candidates share them."""
     return [
         (
-            {"estimator": estimator, "candidate": None if estimator in SHARED else each.name},
-            stage.weights(estimator, each, contestants),
+            {"estimator": name, "candidate": None if ESTIMATORS[name].shared else each.name},
+            stage.weights(name, each, contestants),
         )
-        for estimator in stage.config.estimators
-        if estimator != "standard"  # its propensities are 1
-        for each in (contestants[:1] if estimator in SHARED else contestants)
+        for name in stage.config.estimators
+        if ESTIMATORS[name].weighs
+        for each in (contestants[:1] if ESTIMATORS[name].shared else contestants)
     ]
 
 
@@ -124,5 +124,5 @@ def _calibration(stage: Stage, weights: Weights) -> list[dict[str, Any]]:
     return [
         {**whose, **calibration(1 / each, true)}
         for whose, each in weights
-        if whose["estimator"] != "oracle"
+        if ESTIMATORS[whose["estimator"]].needs != "world"
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterplay.evaluation.cold_rows import apart
-from counterplay.evaluation.propensities import SHARED
+from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.metrics.estimates import Estimate, estimates
 from counterplay.metrics.sensitivity import band_of_mean, bands
 
@@ -28,7 +28,7 @@ def compared(stage: Stage, contestants: Sequence[Contestant]) -> dict[str, Any]:
     result["comparisons"] = [
         found
         for estimator in stage.config.estimators
-        if estimator in SHARED and len(contestants) > 1
+        if ESTIMATORS[estimator].shared and len(contestants) > 1
         for found in stage.compared(estimator, contestants)
     ]
     return result
@@ -58,7 +58,7 @@ def evaluated(stage: Stage, contestants: Sequence[Contestant]) -> dict[str, Any]
             )
             estimated += [_root(each) for each in estimated if each.metric == "mse"]
             found += [{"candidate": contestant.name, **each.to_dict()} for each in estimated]
-            if config.gamma and estimator != "standard":  # all shown: no odds to be off
+            if config.gamma and ESTIMATORS[estimator].weighs:  # else no odds to be off
                 limits += _bands(contestant.name, estimator, values, weights, config)
     return {
         "dataset": stage.split.interactions.name,

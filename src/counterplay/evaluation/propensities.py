@@ -35,14 +35,10 @@ if TYPE_CHECKING:
     from counterplay.models.scorer import Scorer
     from counterplay.progress import Steps
 
-EstimatorName = Literal[
-    "standard", "popularity", "propensity", "robust", "robust-shared", "logged", "oracle"
-]
 _ROWS = 1 << 12  # whose propensities are computed at a time
 _CALIBRATED = 1 << 16  # rows that are enough to fit a slope and an intercept
 _CLICKS_FLOOR, _RATINGS_FLOOR = 0.01, 0.2
 _STEPS = 32  # in an epoch of the opponent, at least
-SHARED = ("standard", "popularity", "propensity", "robust-shared", "logged", "oracle")
 
 
 class OpponentSettings(BaseModel):
@@ -123,7 +119,7 @@ class Contestant:
 
 
 def fitted_propensities(
-    estimator: EstimatorName,
+    estimator: str,
     contestant: Contestant,
     rivals: Sequence[Contestant],
     train: Interactions,
@@ -184,7 +180,7 @@ def _moves(objectives: Sequence[float | None]) -> bool:
 
 
 def _playable(
-    contestants: Sequence[Contestant], estimator: EstimatorName
+    contestants: Sequence[Contestant], estimator: str
 ) -> tuple[list[Contestant], PairBatches | None]:
     """Return whom an opponent can play against at once, and on which pairs; None is the log's rows.
 
@@ -243,15 +239,6 @@ def popularity(
     """Return the propensities of the targets by the popularity of their items in training."""
     events = np.bincount(train.item, minlength=train.n_items)
     return popularity_propensities(targets.item, events, exponent=exponent, floor=floor)
-
-
-def logged(targets: Interactions) -> NDArray[np.float64]:
-    """Return the propensities that the data hold."""
-    if targets.propensity is None:
-        raise DataError(
-            "the logged estimator needs propensities in the data; found none; choose another"
-        )
-    return np.array(targets.propensity)
 
 
 def _at(

@@ -6,18 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from counterplay.data.splits import TEST, VALIDATION
-from counterplay.errors import ConfigError, DataError
+from counterplay.errors import DataError
+from counterplay.evaluation.estimators import ESTIMATORS, known
 from counterplay.evaluation.propensities import (
-    SHARED,
     Contestant,
-    EstimatorName,
     OpponentSettings,
-    fitted_propensities,
-    logged,
-    popularity,
 )
 from counterplay.metrics.comparison import beyond_chance, compare
 from counterplay.metrics.estimates import finite, weights_of
@@ -32,7 +28,6 @@ from counterplay.metrics.measures import (
 from counterplay.metrics.ranks import MEMORY, full_ranks, sampled_candidates, sampled_ranks
 from counterplay.metrics.sensitivity import smallest_flip, statement
 from counterplay.seeding import Streams
-from counterplay.simulation.logs import oracle_propensities
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +38,7 @@ if TYPE_CHECKING:
     from counterplay.progress import Steps
     from counterplay.simulation.world import World
 
+EstimatorName = Annotated[str, AfterValidator(known)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
@@ -169,33 +165,12 @@ class Stage:
         self, estimator: EstimatorName, contestant: Contestant, rivals: Sequence[Contestant]
     ) -> NDArray[np.float64]:
         """Return the inverse propensities of the rows."""
-        key = estimator, "" if estimator in SHARED else contestant.name
+        key = estimator, "" if ESTIMATORS[estimator].shared else contestant.name
         if key not in self._weights:
-            q = self._propensities(estimator, contestant, rivals)
+            ESTIMATORS[estimator].check(self.targets, world=self.world is not None)
+            q = ESTIMATORS[estimator].propensities(self, contestant, rivals)
             self._weights[key] = weights_of(q, clip=self.config.clip)
         return self._weights[key]
-
-    def _propensities(
-        self, estimator: EstimatorName, contestant: Contestant, rivals: Sequence[Contestant]
-    ) -> NDArray[np.float64]:
-        config = self.config
-        if estimator == "standard":
-            return np.ones(len(self.targets))
-        if estimator == "popularity":
-            return popularity(self.train, self.targets, config.exponent, config.floor)
-        if estimator == "logged":
-            return logged(self.targets)
-        if estimator == "oracle":
-            if self.world is None:
-                raise ConfigError(
-                    "the oracle estimator needs the world that the log was drawn from; found a "
-                    "dataset alone; name the world, or choose another estimator"
-                )
-            return oracle_propensities(self.world, self.targets)
-        return fitted_propensities(
-            estimator, contestant, rivals, self.train, self.seen, self.targets, config.opponent,
-            config.seed, progress=self.progress,
-        )  # fmt: skip
 
     def compared(
         self, estimator: EstimatorName, contestants: Sequence[Contestant]
@@ -233,7 +208,7 @@ class Stage:
                         "statement": None,
                     }
                 )
-                if estimator != "standard":  # it knows no odds that could be off
+                if ESTIMATORS[estimator].weighs:  # else there are no odds that could be off
                     sign = -1 if metric in SMALLER_IS_BETTER else 1
                     one, other = sign * by_name[first], sign * by_name[second]
                     found[-1]["flip"] = finite(smallest_flip(one, other, weights))

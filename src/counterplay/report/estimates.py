@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.metrics.comparison import beyond_chance
 from counterplay.report import figures
 from counterplay.report.blocks import (
@@ -27,7 +28,6 @@ from counterplay.report.summary import (
     truth_of,
 )
 from counterplay.report.words import (
-    ESTIMATORS,
     NONE,
     chance,
     count,
@@ -63,7 +63,7 @@ def estimates_section(record: dict[str, Any]) -> Section | None:
         others = [_matrix(record, each) for each in keys[1:]]
         blocks.append(Fold(f"The other metrics: {', '.join(metric(*k) for k in keys[1:])}", others))
     estimators = dict.fromkeys(each["estimator"] for each in found)
-    said = [f"{name} {ESTIMATORS[name]}" for name in estimators if name in ESTIMATORS]
+    said = [f"{name} {ESTIMATORS[name].assumes}" for name in estimators if name in ESTIMATORS]
     blocks.append(Fold("What each estimator assumes", [Items(said)]))
     reading = (
         "Each column is one account of what users had been shown, each cell an estimate on "

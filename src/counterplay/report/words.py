@@ -21,22 +21,6 @@ _METRICS = {
     "rmse": "RMSE",
 }
 _UNITS = {"mse": "in ratings, squared", "mae": "in ratings", "rmse": "in ratings"}
-ESTIMATORS = {
-    "standard": "takes every test row at face value, as if users had been shown everything. On "
-    "worlds with a known truth it was far too high: it rewards whoever imitates the old exposure.",
-    "popularity": "weights a row by how rarely its item occurs in training: what is popular is "
-    "taken to have been shown more. Simple, and on worlds with a known truth its values were never "
-    "far behind the nearest.",
-    "propensity": "weights rows by an exposure model that was fitted alone.",
-    "robust": "weights rows by the worst exposure for each candidate. Every candidate has its own "
-    "weights, so their values are not compared row by row.",
-    "robust-shared": "weights rows by the worst exposure that the data allow for these "
-    "candidates, one for all of them. On worlds with a known truth it came about as near as "
-    "popularity, and far nearer than standard; it is a worst case, not a measurement.",
-    "logged": "weights rows by the propensities that the log itself states.",
-    "oracle": "weights rows by the true propensities. Only a simulated world has them: it shows "
-    "what weighting could do at best.",
-}
 
 
 def number(value: float | None, sign: str = "") -> str:

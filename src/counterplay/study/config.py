@@ -11,6 +11,7 @@ from counterplay.data.cold import cold_notes
 from counterplay.data.preparation import Preparation
 from counterplay.data.splits import PARTS, TEST, TRAIN, VALIDATION
 from counterplay.errors import ConfigError, DataError
+from counterplay.evaluation.estimators import ESTIMATORS, trusted
 from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
 from counterplay.evaluation.stage import Evaluation
 from counterplay.learning.config import Game, Training
@@ -26,18 +27,15 @@ from counterplay.runs.defaults import (
 )
 from counterplay.runs.validating import check_cutoff
 from counterplay.simulation.online import OnlineTest
-from counterplay.study.verdict import TRUSTED
 
 if TYPE_CHECKING:
     from counterplay.data.splits import Split
-    from counterplay.evaluation.propensities import EstimatorName
     from counterplay.simulation.world import World
 
 UsualName = Literal["pop", "erm", "ps", "acl"]
 GAMMAS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
 _METHODS: dict[str, Method] = {"pop": "erm", "erm": "erm", "ps": "ps", "acl": "acl"}
 _MANY = 0.05  # of the test rows
-_SHARED: tuple[EstimatorName, ...] = ("standard", "popularity", "robust-shared")
 
 
 class StudyConfig(BaseModel):
@@ -200,11 +198,14 @@ class StudyConfig(BaseModel):
     def evaluation_of(self, split: Split, *, world: bool) -> Evaluation:
         """Return how to evaluate: the given settings, and what follows from the data."""
         usual: dict[str, Any] = {"gamma": GAMMAS, "seed": self.seed, "k": self._cutoffs(split)}
-        logged = split.interactions.propensity is not None and not world
-        usual["estimators"] = (
-            *_SHARED,
-            *(("logged",) if logged else ()),
-            *(("oracle",) if world and self.feedback == "clicks" else ()),
+        spared = {"propensities"} if world else set()  # the oracle stands in for them
+        if self.feedback == "ratings":
+            spared.add("world")  # which knows nothing of ratings
+        usual["estimators"] = tuple(
+            each.name
+            for each in ESTIMATORS.values()
+            if each.usual and each.needs not in spared
+            if each.applies(split.interactions, world=world)
         )
         return Evaluation(**usual | _set(self.evaluation))
 
@@ -241,19 +242,13 @@ def _game(name: str, options: dict[str, Any]) -> Game:
 
 
 def _check_evaluation(how: Evaluation, split: Split, *, world: bool) -> None:
-    if not set(how.estimators) & set(TRUSTED):
+    if not set(how.estimators) & set(trusted()):
         raise ConfigError(
             "a verdict needs an estimator whose weights all candidates share, of "
-            f"{', '.join(TRUSTED)}; found {', '.join(how.estimators)}; add one"
+            f"{', '.join(trusted())}; found {', '.join(how.estimators)}; add one"
         )
-    if "oracle" in how.estimators and not world:
-        raise ConfigError(
-            "the oracle estimator needs a world; found a log alone; choose another estimator"
-        )
-    if "logged" in how.estimators and split.interactions.propensity is None:
-        raise DataError(
-            "the logged estimator needs propensities in the data; found none; choose another"
-        )
+    for name in how.estimators:
+        ESTIMATORS[name].check(split.interactions, world=world)
     if not split.counts[how.part]:
         raise DataError(
             f"an evaluation needs {how.part} rows; found none; choose another split, or the test"

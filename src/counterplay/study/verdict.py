@@ -2,18 +2,11 @@
 
 Each estimator that all candidates share puts one of them first, and its choice is decided where
 that one is ahead of every other beyond chance, all pairs of the estimator judged at once. The
-verdict is that of the first of `TRUSTED` that is there, and recommends its choice only where it is
-decided. The headline says no more than that: others agree where they choose the same one and are
-decided themselves, and where another one is preferred, or a small error in the odds of exposure
-would turn the order, the verdict has a reservation. In a world, the truth says who was right, and
-what the others' choices lose.
-
-The order of trust goes by what choosing cost where the truth is known. Logged propensities are the
-exposure itself. In the 25 worlds of `benchmarks/results/estimators.json` the choices of standard,
-propensity and popularity lost 2.6, 2.9 and 2.9% of the best true value, which is no difference, and
-those of robust-shared 5.9%. Between the three, popularity comes first because its values are near
-the truth, where those of standard are several times too high, and because in the ten worlds of the
-demo standard lost 3.1% and popularity nothing; docs/guide/estimators.md has all of it.
+verdict is that of the most trusted one that is there (`counterplay.evaluation.estimators` has the
+order), and recommends its choice only where it is decided. The headline says no more than that:
+others agree where they choose the same one and are decided themselves, and where another one is
+preferred, or a small error in the odds of exposure would turn the order, the verdict has a
+reservation. In a world, the truth says who was right, and what the others' choices lose.
 """
 
 from __future__ import annotations
@@ -21,23 +14,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from counterplay.evaluation.estimators import ESTIMATORS, trusted
 from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
-from counterplay.evaluation.propensities import SHARED
 from counterplay.metrics.comparison import beyond_chance
 from counterplay.metrics.measures import SMALLER_IS_BETTER
 
-TRUSTED = ("logged", "popularity", "propensity", "standard", "robust-shared")  # the first is heeded
-_JUDGES = ("oracle",)  # it knows what nobody does, and chooses for nobody
 _ROUNDING = 1e-12  # values closer than that are equal
 _SLIGHT = 1.25  # odds of exposure are easily off by that factor
-_SHIPS = {
-    "standard": "Standard offline evaluation",
-    "popularity": "Weighting by popularity",
-    "propensity": "Weighting by a fitted exposure model",
-    "robust-shared": "The robust evaluation",
-    "logged": "Weighting by the logged propensities",
-    "oracle": "Weighting by the true propensities",
-}
 _NOT_SURE = "not beyond chance"
 
 
@@ -56,10 +39,10 @@ def verdict(
     choices = [
         _choice(evaluation, estimator, metric, k)
         for estimator in dict.fromkeys(named)
-        if estimator in SHARED
+        if ESTIMATORS[estimator].shared
     ]
     by_estimator = {each["estimator"]: each for each in choices}
-    decisive = by_estimator[next(name for name in TRUSTED if name in by_estimator)]
+    decisive = by_estimator[next(name for name in trusted() if name in by_estimator)]
     found: dict[str, Any] = {
         "metric": metric,
         "k": k,
@@ -73,7 +56,7 @@ def verdict(
     }
     found["headline"] = _headline(found, decisive)
     found["sentences"] = [
-        *(_says(each, metric, k) for each in choices if each["estimator"] not in _JUDGES),
+        *(_says(each, metric, k) for each in choices if ESTIMATORS[each["estimator"]].trust),
         *_turns(decisive),
         *_truly(found, decisive),
     ]
@@ -159,7 +142,8 @@ def _headline(found: dict[str, Any], decisive: dict[str, Any]) -> str:
         text = f"Undecided: {name} and {rival} do equally well."
     elif not decisive["decided"]:
         text = f"Undecided: {name} leads, but {_NOT_SURE}; {rival} may be as good."
-    silent = (*_JUDGES, decisive["estimator"])
+    judges = [name for name, each in ESTIMATORS.items() if not each.trust]  # and choose for nobody
+    silent = (*judges, decisive["estimator"])
     others = [each for each in found["choices"] if each["estimator"] not in silent]
     text += _agreement([each for each in others if each["candidate"] == name], others, decisive)
     text += "".join(_dissent(each) for each in others if each["candidate"] != name)
@@ -196,15 +180,15 @@ def _dissent(choice: dict[str, Any]) -> str:
     estimator, other, sure = choice["estimator"], choice["candidate"], choice["decided"]
     if estimator == "standard":
         if sure:
-            return f" {_SHIPS[estimator]} would have shipped {other}."
-        return f" {_SHIPS[estimator]} puts {other} first, but {_NOT_SURE}."
-    said = f" One reservation: {_lower(_SHIPS[estimator])} prefers {other}"
+            return f" {ESTIMATORS[estimator].title} would have shipped {other}."
+        return f" {ESTIMATORS[estimator].title} puts {other} first, but {_NOT_SURE}."
+    said = f" One reservation: {_lower(ESTIMATORS[estimator].title)} prefers {other}"
     return f"{said}." if sure else f"{said}, but {_NOT_SURE}."
 
 
 def _listed(choices: list[dict[str, Any]]) -> str:
     """Name estimators as a sentence does that begins with them."""
-    first, *rest = [_SHIPS[each["estimator"]] for each in choices]
+    first, *rest = [ESTIMATORS[each["estimator"]].title for each in choices]
     *middle, last = [first, *(_lower(each) for each in rest)]
     return f"{', '.join(middle)} and {last}" if middle else last
 
@@ -216,7 +200,7 @@ def _lower(words: str) -> str:
 def _says(choice: dict[str, Any], metric: str, k: int) -> str:
     label = f"{metric}@{k}" if k else metric
     name = choice["candidate"]
-    text = f"{_SHIPS[choice['estimator']]} "
+    text = f"{ESTIMATORS[choice['estimator']].title} "
     text += f"ships {name}" if choice["decided"] else f"puts {name} first"
     text += f" ({label} {choice['value']:.4f}"
     if choice["low"] is not None:
@@ -241,7 +225,7 @@ def _tied(choice: dict[str, Any]) -> bool:
 
 
 def _turns(choice: dict[str, Any]) -> list[str]:
-    if choice["runner_up"] is None or choice["estimator"] == "standard" or _tied(choice):
+    if choice["runner_up"] is None or not ESTIMATORS[choice["estimator"]].weighs or _tied(choice):
         return []
     name, rival, flip = choice["candidate"], choice["turned_by"], choice["flip"]
     if not choice["decided"]:
@@ -278,5 +262,5 @@ def _truly(found: dict[str, Any], decisive: dict[str, Any]) -> list[str]:
             said += (
                 f", and promised {choice['value'] / values[name]:.1f} times what is true of {name}"
             )
-        text.append(f"{_SHIPS[estimator]} {said}.")
+        text.append(f"{ESTIMATORS[estimator].title} {said}.")
     return text

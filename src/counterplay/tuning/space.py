@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
+from counterplay.errors import ConfigError
+from counterplay.evaluation.estimators import ESTIMATORS, known
 from counterplay.evaluation.propensities import OpponentSettings
 from counterplay.evaluation.stage import Evaluation, Share
 from counterplay.learning.config import Game
@@ -25,6 +27,13 @@ _SHARED = {
     "training.batch_size": "batch_size",
     "training.n_negatives": "n_negatives",
 }
+
+
+def _selects(name: str) -> str:
+    if not ESTIMATORS[known(name)].selects:
+        able = ", ".join(each.name for each in ESTIMATORS.values() if each.selects)
+        raise ConfigError(f"tuning selects by one of {able}; found '{name}'; choose one of them")
+    return name
 
 
 def _ordered(ends: tuple[float, float]) -> tuple[float, float]:
@@ -88,7 +97,7 @@ class Selection(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    estimator: Literal["standard", "popularity", "propensity", "logged"] = "popularity"
+    estimator: Annotated[str, AfterValidator(_selects)] = "popularity"
     metric: RowMetric = "hit"
     k: _Whole = 10
     protocol: Protocol = "full"

@@ -26,7 +26,7 @@ from counterplay.data.files import write_json
 from counterplay.data.publishing import Replaceable, check_free, new_directory, working_directory
 from counterplay.data.store import load_split
 from counterplay.errors import ConfigError, CounterplayWarning, DivergedError
-from counterplay.evaluation.propensities import logged
+from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.evaluation.stage import Stage
 from counterplay.metrics.estimates import estimates
 from counterplay.notes import noted
@@ -235,8 +235,7 @@ def _check_selectable(split: Split, config: Tuning) -> None:
     """Refuse before any training what no trial could be selected on."""
     Stage(split, config.selection.evaluation(config.seed), explicit=False)
     check_cutoff(config.judged, split)
-    if config.selection.estimator == "logged":
-        logged(split.validation)
+    ESTIMATORS[config.selection.estimator].check(split.validation, world=False)
 
 
 def _about(split: Split, config: Tuning) -> dict[str, Any]:
