@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,9 @@ def test_what_is_no_method_is_one_sentence(name: str, words: str) -> None:
         method_of(name)
 
 
-def test_ones_own_is_trained_kept_loaded_and_evaluated(dataset: Path, tmp_path: Path) -> None:
+def test_ones_own_is_trained_kept_loaded_and_evaluated(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = run_config(None, [*QUICK, f"method={OWN}", "training.margin=0.25"])
     record = train_run(dataset, tmp_path / "run", config)
     assert record["configuration"]["training"]["margin"] == 0.25
@@ -72,6 +75,10 @@ def test_ones_own_is_trained_kept_loaded_and_evaluated(dataset: Path, tmp_path: 
     assert isinstance(candidate, cp.Scorer)
     how = cp.Evaluation(estimators=("standard",), n_resamples=200)
     assert cp.evaluate_run(tmp_path / "run", config=how)["estimates"]
+    monkeypatch.undo()
+    monkeypatch.delitem(sys.modules, "own_method")
+    with pytest.raises(cp.ConfigError, match="must be importable; found 'own_method:Bpr'"):
+        cp.evaluate_run(tmp_path / "run", config=how)
 
 
 def test_its_settings_are_checked_as_all_are(dataset: Path) -> None:

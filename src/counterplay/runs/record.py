@@ -65,6 +65,8 @@ def read_record(directory: str | Path, *, remedy: str = _AGAIN) -> dict[str, Any
         try:
             config_of(record["configuration"])
         except ValidationError as error:
+            if ":" in str(record["configuration"].get("method")):
+                method_of(str(record["configuration"]["method"]))  # which says what is missing
             wrong = ["configuration", *map(str, error.errors()[0]["loc"])]
     if wrong:
         raise DataError(
