@@ -84,7 +84,7 @@ def reproduce(
         return
     executor = on_ray() if ray else in_processes(workers or n_cores())
     with (
-        console.resumable("finished jobs are kept; go on with the same command"),
+        console.resumable("finished jobs are kept; continue with the same command"),
         console.progress(name, unit="jobs") as bar,
     ):
 

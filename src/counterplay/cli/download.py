@@ -34,7 +34,7 @@ def download(
 
     chosen = dataset(name)
     with (
-        console.resumable("go on with the same command"),
+        console.resumable("continue with the same command"),
         console.progress(f"fetching {chosen.title}", unit="bytes") as bar,
     ):
         digests = fetch(chosen, out, base_url=mirror, unchecked=unchecked, progress=bar)

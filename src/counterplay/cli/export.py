@@ -63,7 +63,4 @@ def _show(described: dict[str, Any], out: Path) -> None:
 
 
 def _off(found: dict[str, Any]) -> str:
-    return (
-        f"off by {found['difference']:.1g} at most from the model's own scores, on "
-        f"{found['pairs']:,} pairs"
-    )
+    return f"within {found['difference']:.1g} of the model's scores, on {found['pairs']:,} pairs"

@@ -155,7 +155,7 @@ def _study(
     page = report or folder / REPORT
     with (
         console.notes(),
-        console.resumable("the same command goes on where it stopped"),
+        console.resumable("continue with the same command"),
         console.progress("starting", unit="epochs") as bar,
     ):
         tell = console.stages()

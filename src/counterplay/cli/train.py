@@ -89,7 +89,7 @@ def train(
     settings = run_config(config, assignments or (), options)
     with (
         console.notes(),
-        console.resumable("go on with the same command and --resume"),
+        console.resumable("continue with the same command and --resume"),
         console.progress(f"training on {data.name}", unit="epochs") as bar,
         tracked(track, out.with_name(f"{out.name}.events"), out.name) as trackers,
     ):

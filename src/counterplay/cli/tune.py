@@ -88,7 +88,7 @@ def tune(
     what = f"tuning on {data.name}"
     with (
         console.notes(),
-        console.resumable("go on with the same command"),
+        console.resumable("continue with the same command"),
         console.progress(what, unit="trials") as bar,
     ):
 
@@ -132,7 +132,9 @@ def _show(result: dict[str, Any], out: Path) -> None:
     runs = [shlex.quote(str(out / found["run"])) for found in result["methods"] if found["run"]]
     if runs:
         command = "compare" if len(runs) > 1 else "evaluate"
-        console.out.print(f"now on test rows: counterplay {command} {' '.join(runs)}", markup=False)
+        console.out.print(
+            f"next, on test rows: counterplay {command} {' '.join(runs)}", markup=False
+        )
 
 
 def _settings(settings: dict[str, Any]) -> str:
