@@ -10,6 +10,7 @@ import typer
 
 from counterplay.cli import console
 from counterplay.cli.main import main
+from counterplay.cli.options import Command, Json
 from counterplay.errors import ConfigError
 from reproduction.grid import in_processes, n_cores, on_ray
 from reproduction.jobs import Plan
@@ -24,37 +25,51 @@ app = typer.Typer(
 )
 
 
-@app.command()
+@app.command(cls=Command)
 def reproduce(
     name: Annotated[
-        str, typer.Argument(help="table1, table2, table3, figure-a1, figure-a2, …-a3 or …-a4.")
+        str,
+        typer.Argument(
+            help="table1, table2, table3, figure-a1, figure-a2, figure-a3 or figure-a4."
+        ),
     ],
-    data: Annotated[Path, typer.Option(help="Folder with public datasets, a folder each.")],
-    out: Annotated[Path, typer.Option(help="Folder for results; goes on in its own.")],
-    seeds: Annotated[int, typer.Option(help="Repetitions of a cell.", min=1)] = 3,
+    data: Annotated[Path, typer.Option(help="Folder with one subfolder per public dataset.")],
+    out: Annotated[Path, typer.Option(help="Folder for results. Continues interrupted work.")],
+    seeds: Annotated[
+        int, typer.Option(help="Number of repetitions of each table cell.", min=1)
+    ] = 3,
     trials: Annotated[
-        int, typer.Option(help="Settings tried for a method; 1 takes the defaults.", min=1)
+        int,
+        typer.Option(help="Number of settings to try per method (1: only the defaults).", min=1),
     ] = 4,
-    epochs: Annotated[int, typer.Option(help="Of a training, at most.", min=1)] = 100,
-    patience: Annotated[int, typer.Option(help="Epochs without a better value.", min=1)] = 15,
+    epochs: Annotated[int, typer.Option(help="Maximum number of epochs.", min=1)] = 100,
+    patience: Annotated[
+        int, typer.Option(help="Stop after this many epochs without improvement.", min=1)
+    ] = 15,
     dim: Annotated[
-        int, typer.Option(help="Of PS and ACL; baselines have twice as much.", min=1)
+        int,
+        typer.Option(help="Hidden dimension of PS and ACL. Baselines get twice as much.", min=1),
     ] = 32,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="Run only jobs with this in their name; may be repeated: all must be."),
+        typer.Option(
+            help="Run only jobs with this text in their name. Repeatable: all must match."
+        ),
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes; one a core.", min=1)] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Number of processes.", min=1, show_default="one per core"),
+    ] = None,
     ray: Annotated[
-        bool, typer.Option("--ray", help="Run on a Ray cluster (counterplay\\[ray]).")
+        bool, typer.Option("--ray", help="Run on a Ray cluster (needs counterplay\\[ray]).")
     ] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Run failed jobs again.")] = False,
     listing: Annotated[
-        bool, typer.Option("--list", help="Show the jobs and their states, and run none.")
+        bool, typer.Option("--list", help="List the jobs and their states. Runs nothing.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Run a table or a figure of the paper, and set it beside what was printed.
+    """Reproduce a table or figure of the paper, and compare it to the published numbers.
 
     Example: python -m reproduction table2 --data data --out results --seeds 3 --only ml-1m
     """
@@ -69,7 +84,7 @@ def reproduce(
         return
     executor = on_ray() if ray else in_processes(workers or n_cores())
     with (
-        console.resumable("finished jobs are kept; go on with the same command"),
+        console.resumable("finished jobs are kept; continue with the same command"),
         console.progress(name, unit="jobs") as bar,
     ):
 

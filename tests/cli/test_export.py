@@ -32,7 +32,7 @@ def test_vectors_index_and_onnx_are_written(trained: Path, tmp_path: Path, run: 
     assert outcome.code == 0, outcome.err
     assert "gmf of 9 users and 40 items" in outcome.out
     assert "finds 100.0% of the 10 best items, on 9 users" in outcome.out
-    assert outcome.out.count("from the model's own scores, on 16,384 pairs") == 2
+    assert outcome.out.count("of the model's scores, on 16,384 pairs") == 2
     assert outcome.err == ""
     assert (tmp_path / "out" / "model.onnx").exists()
 

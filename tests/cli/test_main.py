@@ -10,12 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from rich.text import Text
 from typer.main import get_command
 
 import counterplay as cp
 from counterplay.cli import console
 from counterplay.cli.arguments import spread
-from counterplay.cli.main import COMMANDS, app
+from counterplay.cli.main import COMMANDS, app, main
+from counterplay.evaluation.stage import Evaluation
+from counterplay.runs.config import RunConfig
+from counterplay.runs.defaults import training_for
+from counterplay.simulation.logs import RATES
+from counterplay.simulation.online import OnlineTest
+from counterplay.simulation.synthetic import Synthetic
+from counterplay.simulation.two_stage import TwoStage
+from counterplay.study.config import StudyConfig
+from counterplay.tuning.space import Tuning
 
 from .conftest import Outcome, Run
 
@@ -69,6 +80,93 @@ def test_every_command_speaks_to_machines(name: str) -> None:
 
 def test_help_shows_brackets(run: Run) -> None:
     assert "counterplay[track]" in run("train", "--help").out
+
+
+def helps(command: Any) -> dict[str, str]:
+    """Return the help of each option and argument, as it is read."""
+    found = command.get_params(typer.Context(command))
+    return {name: Text.from_markup(each.help or "").plain for each in found for name in each.opts}
+
+
+@pytest.mark.parametrize("name", ["", *NAMES])
+def test_every_option_has_a_sentence_and_no_flag_a_type(name: str, run: Run) -> None:
+    told = helps(COMMAND.commands[name] if name else COMMAND)
+    assert "--help" in told
+    assert [each for each, text in told.items() if not text.endswith((".", ")", "]"))] == []
+    shown = run(*filter(None, [name]), "--help")
+    assert shown.code == 0
+    assert "<bool>" not in shown.out
+    assert "(default" not in shown.out
+    assert "[default: (" not in shown.out
+
+
+def test_the_reproduction_has_such_a_help_too(capsys: pytest.CaptureFixture[str]) -> None:
+    from reproduction.__main__ import NAME, app
+
+    told = helps(get_command(app))
+    assert "[default: one per core]" in told["--workers"]
+    assert [each for each, text in told.items() if not text.endswith((".", ")", "]"))] == []
+    with pytest.raises(SystemExit):
+        main(["--help"], app, NAME)
+    assert "<bool>" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["run", "prepare"])
+def test_every_column_has_a_sentence_of_its_own(name: str) -> None:
+    columns = [each for each in COMMAND.commands[name].params if each.rich_help_panel == "Columns"]
+    assert len({each.help for each in columns}) == len(columns) > 3
+
+
+def test_the_help_shows_the_defaults_that_hold() -> None:
+    log = cp.read({"user": [0, 1, 1], "item": [0, 0, 1]})
+    run, tuning, study = RunConfig(), Tuning(), StudyConfig()
+    evaluation, online, world = Evaluation(), OnlineTest(), Synthetic()
+    epochs = training_for(log, seed=0)["epochs"]
+    seeds: Any = (run.training, tuning, study, evaluation, evaluation, online, world)
+    expected: dict[str, dict[str, Any]] = {
+        "train": {
+            "--method": run.method,
+            "--candidate": run.candidate.name,
+            "--exposure": run.exposure.name,
+            "--recipe": run.training.recipe,
+            "--dim": run.candidate.dim,
+            "--alpha": run.training.alpha,
+            "--rate": run.training.rate,
+            "--epochs": run.training.epochs,
+        },
+        "tune": {
+            "--candidate": tuning.candidate.name,
+            "--exposure": tuning.exposure.name,
+            "--trials": tuning.trials,
+            "--epochs": epochs,
+            "--estimator": tuning.selection.estimator,
+            "--metric": tuning.selection.metric,
+            "--k": tuning.selection.k,
+            "--protocol": tuning.selection.protocol,
+        },
+        "run": {"--model": study.model, "--feedback": study.feedback, "--epochs": epochs,
+                "--order": study.preparation.order},
+        "evaluate": {"--protocol": evaluation.protocol, "--k": evaluation.k[0],
+                     "--part": evaluation.part, "--estimators": ", ".join(evaluation.estimators)},
+        "compare": {"--protocol": evaluation.protocol, "--k": evaluation.k[0],
+                    "--part": evaluation.part},
+        "online": {"--days": online.n_days, "--k": online.k[0],
+                   "--temperature": online.temperature},
+        "simulate": {
+            "--users": world.n_users,
+            "--items": world.n_items,
+            "--exposure": world.exposure,
+            "--confounding": world.confounding,
+            "--examination": f"{world.examination} for synthetic, {TwoStage().examination} for "
+            "two-stage",
+            "--rates": " ".join(map(str, RATES)),
+        },
+    }  # fmt: skip
+    for (name, options), seeded in zip(expected.items(), seeds, strict=True):
+        told = helps(COMMAND.commands[name])
+        for option, value in (options | {"--seed": seeded.seed}).items():
+            assert told[option].endswith(f". [default: {value}]"), (name, option)
+            assert told[option].count("[default:") == 1
 
 
 @pytest.mark.parametrize(

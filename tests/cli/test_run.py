@@ -262,7 +262,8 @@ def test_interrupted_it_says_so_and_goes_on(run: Run, monkeypatch: pytest.Monkey
         broken = run("run", "log.csv", *FAST, "--out", "study")
     assert broken.code == 130
     *stages, last = broken.err.splitlines()
-    assert last == "counterplay: interrupted; the same command goes on where it stopped"
+    assert last.startswith("counterplay: interrupted; ")
+    assert "same command" in last
     assert stages == ["training erm", "training acl"]
     assert not Path("study/study.json").exists()
     again = run("run", "log.csv", *FAST, "--out", "study")

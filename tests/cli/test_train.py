@@ -124,7 +124,9 @@ def test_killed_and_resumed_it_ends_in_the_same_bytes(
         assert not (tmp_path / "broken" / "run.json").exists()
         if how != signal.SIGKILL:
             assert process.returncode == 128 + how
-            assert said == "counterplay: interrupted; go on with the same command and --resume\n"
+            assert said.startswith("counterplay: interrupted; ")
+            assert "same command" in said
+            assert "--resume" in said
     resumed = run(*asked, "--resume")
     assert resumed.code == 0, resumed.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "data", "whole"]

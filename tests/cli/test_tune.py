@@ -53,7 +53,7 @@ def test_methods_are_tuned(dataset: Path, tmp_path: Path, run: Run) -> None:
     assert "0: rate 0.01, l2 0.01, batch_size 256, n_negatives 4, alpha 1," in outcome.out
     assert "ps: " not in outcome.out
     said = f"counterplay compare '{out}/best-erm' '{out}/best-acl'"
-    assert outcome.out.splitlines()[-1] == f"now on test rows: {said}"
+    assert outcome.out.splitlines()[-1].endswith(f": {said}")
     assert run("compare", out / "best-erm", out / "best-acl").code == 0
 
 
@@ -69,9 +69,8 @@ def test_trials_are_shown_from_the_best_on(dataset: Path, tmp_path: Path, run: R
         f"{t['estimate']['value']:.4f}" in line for t, line in zip(trials[:5], lines, strict=True)
     )
     assert lines[0].strip().startswith(f"{found['best']}:")
-    assert shown.splitlines()[-1] == (
-        f"now on test rows: counterplay evaluate {tmp_path / 'out' / 'best-ps'}"
-    )
+    best = tmp_path / "out" / "best-ps"
+    assert shown.splitlines()[-1].endswith(f": counterplay evaluate {best}")
 
 
 def test_json_is_what_is_written(dataset: Path, tmp_path: Path, run: Run) -> None:
@@ -117,7 +116,7 @@ def test_failures_are_told(
     assert outcome.code == 0, outcome.err
     for method in ("erm", "acl"):
         assert f"{method}: 2 trials, 2 failed; the first: losses must stay finite" in outcome.out
-    assert "now on test rows" not in outcome.out
+    assert "counterplay " not in outcome.out
 
 
 def test_an_interruption_says_how_it_goes_on(
@@ -130,7 +129,7 @@ def test_an_interruption_says_how_it_goes_on(
         patched.setattr(tuning, "train_run", interrupt)
         outcome = run("tune", dataset, "--out", tmp_path / "out", *FAST)
     assert outcome.code == 130
-    assert "go on with the same command" in outcome.err
+    assert "same command" in outcome.err
     assert run("tune", dataset, "--out", tmp_path / "out", *FAST).code == 0
 
 

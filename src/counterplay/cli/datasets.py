@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from counterplay.cli import console
+from counterplay.cli.options import Json
 
 
-def datasets(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """List the public datasets that can be read by name, with licence and citation.
+def datasets(as_json: Json = False) -> None:
+    """List the public datasets that counterplay can read, with licence and citation.
 
     Example: counterplay datasets
     """

@@ -8,20 +8,24 @@ from typing import Annotated
 import typer
 
 from counterplay.cli import console
+from counterplay.cli.options import Json
 
 
 def download(
-    name: Annotated[str, typer.Argument(help="A dataset; counterplay datasets lists them.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder to put its files in; must be new.")],
+    name: Annotated[str, typer.Argument(help="Dataset name. See: counterplay datasets.")],
+    out: Annotated[Path, typer.Option("--out", help="New folder for the files.")],
     mirror: Annotated[
-        str | None, typer.Option("--from", help="Take the files from this address instead.")
+        str | None,
+        typer.Option(
+            "--from", help="Base URL to download from.", show_default="the official address"
+        ),
     ] = None,
     unchecked: Annotated[
-        bool, typer.Option("--unchecked", help="Take files whose checksum is not known, too.")
+        bool, typer.Option("--unchecked", help="Accept files that have no known checksum.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Fetch a public dataset. A transfer that broke off goes on where it stopped.
+    """Download a public dataset. An interrupted download continues where it stopped.
 
     Example: counterplay download ml-100k --out data/ml-100k
     """
@@ -30,7 +34,7 @@ def download(
 
     chosen = dataset(name)
     with (
-        console.resumable("go on with the same command"),
+        console.resumable("continue with the same command"),
         console.progress(f"fetching {chosen.title}", unit="bytes") as bar,
     ):
         digests = fetch(chosen, out, base_url=mirror, unchecked=unchecked, progress=bar)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from counterplay.cli import console
-from counterplay.cli.arguments import by_stem, check_out
+from counterplay.cli.arguments import ESTIMATORS, by_stem, check_out
+from counterplay.cli.options import Data, Json, Protocol, Seed, several_settings
 from counterplay.data.files import write_json
 from counterplay.errors import ConfigError
 from counterplay.evaluation.estimators import ESTIMATORS
@@ -16,57 +17,62 @@ from counterplay.evaluation.estimators import ESTIMATORS
 if TYPE_CHECKING:
     from counterplay.evaluation.stage import Evaluation
 
-_Protocol = Annotated[
-    Literal["full", "sampled"] | None,
-    typer.Option(help="Rank among all unseen items (full), or among 100 sampled ones."),
-]
-_Cutoffs = Annotated[list[int] | None, typer.Option("--k", help="Cutoffs; 10.", min=1)]
-_Estimators = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--estimators",
-        "--estimator",
-        help="Of standard, popularity, propensity, robust, robust-shared, logged, oracle.",
-    ),
+_Cutoffs = Annotated[
+    list[int] | None,
+    typer.Option("--k", help="Cutoffs k of the metrics, one or more.", min=1, show_default="10"),
 ]
 _Gammas = Annotated[
     list[float] | None,
-    typer.Option("--gamma", help="Factors by which exposure odds may be off."),
+    typer.Option(
+        "--gamma",
+        help="Sensitivity factors Γ, one or more: the exposure odds may be wrong by this factor.",
+        show_default="none",
+    ),
 ]
 _Part = Annotated[
-    Literal["test", "validation"] | None, typer.Option(help="Rows to judge by; test.")
+    Literal["test", "validation"] | None,
+    typer.Option(help="Part of the split to evaluate on.", show_default="test"),
 ]
-_Seed = Annotated[int | None, typer.Option(help="Seed of all streams.", min=0)]
-_Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="One setting, such as opponent.alpha=0.3; may be repeated."),
-]
+_Settings = Annotated[list[str] | None, several_settings("opponent.alpha=0.3")]
 _Out = Annotated[Path | None, typer.Option(help="JSON file to write the result to.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-_Data = Annotated[Path | None, typer.Option(help="Dataset directory; by default the run's own.")]
 _World = Annotated[
-    Path | None, typer.Option(help="World that the data were drawn from, for the oracle.")
+    Path | None,
+    typer.Option(help="World directory that the data come from, for the oracle estimator."),
 ]
+
+
+def _estimators(default: str) -> Any:
+    return typer.Option(
+        "--estimators",
+        "--estimator",
+        help=f"Estimators, one or more of: {', '.join(ESTIMATORS)}.",
+        show_default=default,
+    )
 
 
 def evaluate(
-    run: Annotated[Path | None, typer.Argument(help="Run directory.")] = None,
-    scores: Annotated[
-        Path | None, typer.Option(help="Instead of a run: a file with user, item and score.")
+    run: Annotated[
+        Path | None, typer.Argument(help="Run directory. Omit it if you give --scores.")
     ] = None,
-    data: _Data = None,
+    scores: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with columns user, item and score, instead of a run. Needs --data."
+        ),
+    ] = None,
+    data: Data = None,
     world: _World = None,
-    protocol: _Protocol = None,
+    protocol: Protocol = None,
     k: _Cutoffs = None,
-    estimator: _Estimators = None,
+    estimator: Annotated[list[str] | None, _estimators("standard, popularity, robust")] = None,
     gamma: _Gammas = None,
     part: _Part = None,
-    seed: _Seed = None,
+    seed: Seed = None,
     assignments: _Settings = None,
     out: _Out = None,
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
-    """Estimate how good a candidate is, with intervals, under several accounts of exposure.
+    """Evaluate a candidate under several assumptions about exposure, with confidence intervals.
 
     Example: counterplay evaluate runs/game --k 5 10 --estimators standard robust --gamma 1.5 2
     """
@@ -94,25 +100,28 @@ def evaluate(
 
 def compare(
     runs: Annotated[
-        list[Path], typer.Argument(help="Run directories, two or more, or one beside --scores.")
+        list[Path],
+        typer.Argument(help="Run directories: two or more, or one together with --scores."),
     ],
     scores: Annotated[
         list[Path] | None,
-        typer.Option(help="Another candidate: a file with user, item and score; may be repeated."),
+        typer.Option(help="File with columns user, item and score: another candidate. Repeatable."),
     ] = None,
-    data: _Data = None,
+    data: Data = None,
     world: _World = None,
-    protocol: _Protocol = None,
+    protocol: Protocol = None,
     k: _Cutoffs = None,
-    estimator: _Estimators = None,
+    estimator: Annotated[
+        list[str] | None, _estimators("standard, popularity, robust-shared")
+    ] = None,
     gamma: _Gammas = None,
     part: _Part = None,
-    seed: _Seed = None,
+    seed: Seed = None,
     assignments: _Settings = None,
     out: _Out = None,
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
-    """Compare runs on the same rows: differences with intervals, tests and what could flip them.
+    """Compare candidates on the same rows: differences, intervals, p-values and sensitivity.
 
     Example: counterplay compare runs/erm runs/game --k 10 --estimators popularity robust-shared
     """

@@ -8,26 +8,28 @@ from typing import Annotated, Any, Literal
 import typer
 
 from counterplay.cli import console
+from counterplay.cli.options import Data, Json
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="Run directory.")],
-    out: Annotated[Path, typer.Option(help="Directory to write; must be new.")],
-    data: Annotated[
-        Path | None, typer.Option(help="Dataset directory; by default the run's own.")
-    ] = None,
+    run: Annotated[Path, typer.Argument(help="Run directory to export.")],
+    out: Annotated[Path, typer.Option(help="New directory for the exported files.")],
+    data: Data = None,
     format: Annotated[  # noqa: A002 - the word that everybody looks for
-        Literal["parquet", "npy"], typer.Option(help="Of the vectors.")
+        Literal["parquet", "npy"], typer.Option(help="File format of the vectors.")
     ] = "parquet",
     ann: Annotated[
-        bool, typer.Option("--ann", help="Add an index of the items; needs the extra ann.")
+        bool,
+        typer.Option(
+            "--ann", help="Add a nearest-neighbour index of the items (needs counterplay\\[ann])."
+        ),
     ] = False,
     onnx: Annotated[
-        bool, typer.Option("--onnx", help="Add the model as ONNX; needs the extra onnx.")
+        bool, typer.Option("--onnx", help="Add the model as ONNX (needs counterplay\\[onnx]).")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print export.json.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Write the vectors of users and items, an index of them, and the model as ONNX.
+    """Export the vectors of users and items, an index of the items, and the model as ONNX.
 
     Example: counterplay export runs/game --out exported --ann --onnx
     """
@@ -61,7 +63,4 @@ def _show(described: dict[str, Any], out: Path) -> None:
 
 
 def _off(found: dict[str, Any]) -> str:
-    return (
-        f"off by {found['difference']:.1g} at most from the model's own scores, on "
-        f"{found['pairs']:,} pairs"
-    )
+    return f"within {found['difference']:.1g} of the model's scores, on {found['pairs']:,} pairs"

@@ -22,6 +22,7 @@ from counterplay.cli.datasets import datasets
 from counterplay.cli.download import download
 from counterplay.cli.evaluate import compare, evaluate
 from counterplay.cli.export import export
+from counterplay.cli.options import Command, Group
 from counterplay.cli.prepare import prepare
 from counterplay.cli.recommend import recommend
 from counterplay.cli.report import report
@@ -41,19 +42,20 @@ _REFUSED = re.compile(r"permission denied|read-only file system|\bos error \d+",
 COMMANDS: dict[str, list[Callable[..., None]]] = {  # panels of the help, in the order of use
     "From a log to a decision": [run, report, demo],
     "Step by step": [prepare, train, tune, evaluate, compare, recommend, export],
-    "Worlds": [simulate, online, check_world],
-    "Public data": [datasets, download],
+    "Simulated worlds": [simulate, online, check_world],
+    "Public datasets": [datasets, download],
 }
 
 app = typer.Typer(
     name=NAME,
+    cls=Group,
     help="Learn and evaluate recommenders from logs that do not say what users were shown.",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _panel, _commands in COMMANDS.items():
     for _command in _commands:
-        app.command(rich_help_panel=_panel)(_command)
+        app.command(cls=Command, rich_help_panel=_panel)(_command)
 
 
 def _version(wanted: bool) -> None:
@@ -66,7 +68,9 @@ def _version(wanted: bool) -> None:
 def _root(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     pass

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from counterplay.cli import console
+from counterplay.cli.options import Json
 
 if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
@@ -16,73 +17,108 @@ if TYPE_CHECKING:
     from counterplay.data.splits import Split
 
 
-def _column(what: str) -> Any:
-    return typer.Option(help=f"Column of {what}.", rich_help_panel="Columns")
+def _column(text: str) -> Any:
+    return typer.Option(help=text, rich_help_panel="Columns")
 
 
 def _filter(text: str, least: int = 0) -> Any:
     return typer.Option(help=text, rich_help_panel="Filters", min=least)
 
 
-def _split(text: str) -> Any:
-    return typer.Option(help=text, rich_help_panel="Split")
+def _split(text: str, default: bool | str = True) -> Any:
+    return typer.Option(help=text, rich_help_panel="Split", show_default=default)
 
 
 def prepare(
     context: typer.Context,
-    source: Annotated[Path, typer.Argument(help="A log file, or the folder of a known dataset.")],
-    out: Annotated[Path, typer.Option(help="Dataset directory to write; must be new.")],
+    source: Annotated[Path, typer.Argument(help="Log file, or folder of a public dataset.")],
+    out: Annotated[Path, typer.Option(help="New dataset directory to write.")],
     format: Annotated[  # noqa: A002 - the word that everybody looks for
         str | None,
-        typer.Option(help="csv, tsv, parquet, ndjson or a dataset's name; guessed if left out."),
+        typer.Option(
+            help="csv, tsv, parquet, ndjson or the name of a public dataset (detected if omitted)."
+        ),
     ] = None,
-    user: Annotated[str | None, _column("user ids; by default a usual name, as below")] = None,
-    item: Annotated[str | None, _column("item ids")] = None,
-    rating: Annotated[str | None, _column("ratings; '-' leaves it out, as below")] = None,
-    time: Annotated[str | None, _column("times")] = None,
-    exposed: Annotated[str | None, _column("exposure flags")] = None,
-    propensity: Annotated[str | None, _column("logged propensities")] = None,
-    position: Annotated[str | None, _column("positions in the list that was shown")] = None,
+    user: Annotated[str | None, _column("User-ID column (detected if omitted).")] = None,
+    item: Annotated[str | None, _column("Item-ID column (detected if omitted).")] = None,
+    rating: Annotated[
+        str | None, _column("Rating column (detected if omitted; '-' for none).")
+    ] = None,
+    time: Annotated[
+        str | None, _column("Timestamp column (detected if omitted; '-' for none).")
+    ] = None,
+    exposed: Annotated[
+        str | None, _column("Exposure-flag column (detected if omitted; '-' for none).")
+    ] = None,
+    propensity: Annotated[
+        str | None, _column("Logged-propensity column (detected if omitted; '-' for none).")
+    ] = None,
+    position: Annotated[
+        str | None, _column("List-position column (detected if omitted; '-' for none).")
+    ] = None,
     time_unit: Annotated[
         Literal["s", "ms", "us", "ns"] | None,
-        typer.Option(help="Unit of numeric times; by default told by their size."),
+        typer.Option(help="Unit of numeric timestamps (detected if omitted)."),
     ] = None,
-    user_features: Annotated[Path | None, typer.Option(help="Table of user features.")] = None,
-    item_features: Annotated[Path | None, typer.Option(help="Table of item features.")] = None,
+    user_features: Annotated[Path | None, typer.Option(help="File with user features.")] = None,
+    item_features: Annotated[Path | None, typer.Option(help="File with item features.")] = None,
     duplicates: Annotated[
         Literal["all", "first", "last", "error"],
-        typer.Option(help="Which rows of a repeated pair to keep."),
+        typer.Option(
+            help="Which rows to keep if a user-item pair is repeated (error: refuse the log)."
+        ),
     ] = "all",
     order: Annotated[
         Literal["canonical", "file"],
         typer.Option(
-            help="Order of rows at equal times, or without times: canonical (by their content) or "
-            "file (the file's order is the time)."
+            help="Order of rows with equal or no timestamps: by content (canonical) or as in the "
+            "file (file)."
         ),
     ] = "canonical",
     threshold: Annotated[
-        float | None, typer.Option(help="Make ratings of at least this much implicit feedback.")
+        float | None,
+        typer.Option(help="Convert ratings of at least this value to implicit feedback."),
     ] = None,
-    items_above: Annotated[int, _filter("Keep items with more events than this.")] = 0,
-    users_above: Annotated[int, _filter("Then keep users with more events than this …")] = 0,
-    users_below: Annotated[int | None, _filter("… and fewer than this.")] = None,
+    items_above: Annotated[int, _filter("Keep items with more rows than this.")] = 0,
+    users_above: Annotated[
+        int, _filter("Keep users with more rows than this, counted after --items-above.")
+    ] = 0,
+    users_below: Annotated[
+        int | None, _filter("Keep users with fewer rows than this, counted after --items-above.")
+    ] = None,
     core: Annotated[
-        int | None, _filter("Keep the k-core: at least k events a user and an item.", 1)
+        int | None,
+        _filter("Keep the k-core: each user and each item has at least this many rows.", 1),
     ] = None,
     split: Annotated[
         Literal["auto", "leave-last-two", "time", "random", "none"],
-        _split("auto: the dataset's own, else leave-last-two with times, random without."),
+        _split(
+            "How to split. auto: the split of the dataset, if it has one; otherwise leave-last-two "
+            "with timestamps, or random without."
+        ),
     ] = "auto",
     validation: Annotated[
-        float | None, _split("Share of rows (time) or pairs (random); by default 0.1.")
+        float | None,
+        _split("Validation share: of rows (split time) or of pairs (split random).", "0.1"),
     ] = None,
-    test: Annotated[float | None, _split("The same for the test.")] = None,
-    validation_from: Annotated[dt.datetime | None, _split("First moment, UTC, for time.")] = None,
-    test_from: Annotated[dt.datetime | None, _split("First moment, UTC, for time.")] = None,
-    seed: Annotated[int | None, _split("Seed, for random; by default 0.")] = None,
-    name: Annotated[str | None, typer.Option(help="What to call the log.")] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace a dataset directory at --out.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the profile as JSON.")] = False,
+    test: Annotated[
+        float | None, _split("Test share: of rows (split time) or of pairs (split random).", "0.1")
+    ] = None,
+    validation_from: Annotated[
+        dt.datetime | None,
+        _split("Start of the validation period in UTC, for the split time."),
+    ] = None,
+    test_from: Annotated[
+        dt.datetime | None, _split("Start of the test period in UTC, for the split time.")
+    ] = None,
+    seed: Annotated[int | None, _split("Random seed, for the split random.", "0")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the dataset.", show_default="the name of the file")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option(help="Replace the dataset directory at --out.", show_default=False)
+    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Check, encode, filter and split a log, and write it as a dataset directory.
 

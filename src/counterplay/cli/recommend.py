@@ -9,26 +9,31 @@ import typer
 
 from counterplay.cli import console
 from counterplay.cli.arguments import check_out
+from counterplay.cli.options import Data, Json
 from counterplay.errors import ConfigError
 
 
 def recommend(
-    run: Annotated[Path, typer.Argument(help="Run directory.")],
-    out: Annotated[Path, typer.Option(help="Parquet file to write: user, item, rank, score.")],
-    k: Annotated[list[int] | None, typer.Option(help="Length of a list; 10.", min=1)] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="Dataset directory; by default the run's own.")
+    run: Annotated[Path, typer.Argument(help="Run directory with the trained model.")],
+    out: Annotated[Path, typer.Option(help="Parquet file to write (user, item, rank, score).")],
+    k: Annotated[
+        list[int] | None, typer.Option(help="Number of items per user.", min=1, show_default="10")
     ] = None,
+    data: Data = None,
     users: Annotated[
         Path | None,
-        typer.Option(help="File with a column user, or .txt with an id a line; by default all."),
+        typer.Option(
+            help="Users to rank for: a file with a column user, or a .txt with one ID per line.",
+            show_default="all users",
+        ),
     ] = None,
     include_seen: Annotated[
-        bool, typer.Option("--include-seen", help="Recommend what users have already too.")
+        bool,
+        typer.Option("--include-seen", help="Also recommend items that the user has already seen."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Write the best items of each user that are new to them, in original ids.
+    """Write the top-k items of each user, with the original IDs. Seen items are left out.
 
     Example: counterplay recommend runs/game --k 10 --out lists.parquet
     """

@@ -9,23 +9,23 @@ import typer
 
 from counterplay.cli import console
 from counterplay.cli.arguments import check_out
+from counterplay.cli.options import Json
 from counterplay.errors import ConfigError, DataError
 
 
 def report(
     paths: Annotated[
-        list[Path], typer.Argument(help="A study directory, or run directories.", metavar="PATH...")
+        list[Path],
+        typer.Argument(help="One study directory, or run directories."),
     ],
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
     evaluation: Annotated[
         Path | None,
-        typer.Option(help="For runs: the JSON that evaluate or compare wrote with --out."),
+        typer.Option(help="JSON file that evaluate or compare wrote with --out. For runs only."),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the record that the page is made of as JSON.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
-    """Write one HTML page that says what came out, how sure it is, and where it comes from.
+    """Write an HTML report: results, their uncertainty, and the data and commands behind them.
 
     Example: counterplay report runs/erm runs/game --evaluation result.json --out report.html
     """

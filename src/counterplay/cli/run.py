@@ -10,64 +10,80 @@ import typer
 
 from counterplay.cli import console
 from counterplay.cli.arguments import by_stem
+from counterplay.cli.options import Config, Json, Seed, several_settings
 
 if TYPE_CHECKING:
     from counterplay.study.config import StudyConfig
     from counterplay.study.study import Study
 
 REPORT = "report.html"
-_Column = typer.Option(rich_help_panel="Columns", help="Its column; by default a usual name.")
-_Json = Annotated[bool, typer.Option("--json", help="Print the record as JSON.")]
+
+
+def _column(text: str) -> Any:
+    return typer.Option(help=text, rich_help_panel="Columns")
 
 
 def run(
     context: typer.Context,
     source: Annotated[
         Path,
-        typer.Argument(help="A log file, a known dataset's folder, a dataset directory, a world."),
+        typer.Argument(
+            help="Log file, folder of a public dataset, dataset directory, or world directory."
+        ),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the study; by default NAME-study beside here.")
+        Path | None,
+        typer.Option(help="Study directory to write.", show_default="SOURCE-study"),
     ] = None,
-    user: Annotated[str | None, _Column] = None,
-    item: Annotated[str | None, _Column] = None,
-    rating: Annotated[str | None, _Column] = None,
-    time: Annotated[str | None, _Column] = None,
+    user: Annotated[str | None, _column("User-ID column (detected if omitted).")] = None,
+    item: Annotated[str | None, _column("Item-ID column (detected if omitted).")] = None,
+    rating: Annotated[
+        str | None, _column("Rating column (detected if omitted; '-' for none).")
+    ] = None,
+    time: Annotated[
+        str | None, _column("Timestamp column (detected if omitted; '-' for none).")
+    ] = None,
     order: Annotated[
         Literal["canonical", "file"] | None,
         typer.Option(
             rich_help_panel="Columns",
-            help="Order of rows at equal times, or without times: canonical (by their content, the "
-            "default) or file (the file's order is the time).",
+            help="Order of rows with equal or no timestamps: by content (canonical) or as in the "
+            "file (file).",
+            show_default="canonical",
         ),
     ] = None,
     candidates: Annotated[
-        list[str] | None, typer.Option(help="Of pop, erm, ps, acl; by default all of them.")
+        list[str] | None,
+        typer.Option(
+            help="Candidates to train, one or more of: pop, erm, ps, acl.", show_default="all"
+        ),
     ] = None,
     model: Annotated[
         Literal["cf", "gmf", "mlp", "ncf", "attn"] | None,
-        typer.Option(help="What they learn; gmf."),
+        typer.Option(help="Model to train.", show_default="gmf"),
     ] = None,
     feedback: Annotated[
         Literal["clicks", "ratings"] | None,
-        typer.Option(help="Take every row as a click (the default), or predict the ratings."),
+        typer.Option(
+            help="Treat each row as a click (clicks) or predict the ratings (ratings).",
+            show_default="clicks",
+        ),
     ] = None,
     scores: Annotated[
         list[Path] | None,
-        typer.Option(help="Another candidate: a file with user, item and score; may be repeated."),
+        typer.Option(help="File with columns user, item and score: another candidate. Repeatable."),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="At most so many.", min=1)] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of all streams.", min=0)] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with all settings.")] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="One setting, such as evaluation.k=[5,20]; may be repeated."),
+    epochs: Annotated[
+        int | None, typer.Option(help="Maximum number of epochs.", min=1, show_default="100")
     ] = None,
-    as_json: _Json = False,
+    seed: Seed = None,
+    config: Config = None,
+    assignments: Annotated[list[str] | None, several_settings("evaluation.k=[5,20]")] = None,
+    as_json: Json = False,
 ) -> None:
-    """Prepare a log, train baselines and the game, evaluate them, and say what to ship.
+    """Prepare a log, train and evaluate candidates, and say which one to ship.
 
-    What was done already is not done again: interrupted, the same command goes on.
+    After an interruption, run the same command again: it keeps what is finished.
 
     Example: counterplay run clicks.parquet --user uid --item sku --out study
     """
@@ -91,14 +107,16 @@ def run(
 
 def demo(
     context: typer.Context,
-    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="Another seed is another world.", min=0)] = 0,
-    as_json: _Json = False,
+    out: Annotated[Path, typer.Option(help="Directory to write to.")] = Path("demo"),
+    seed: Annotated[
+        int, typer.Option(help="Random seed. Each seed makes a different world.", min=0)
+    ] = 0,
+    as_json: Json = False,
 ) -> None:
-    """Show the whole way on a world whose truth is known, in a minute or two.
+    """Run a complete study in a simulated world with known truth (one or two minutes).
 
-    A recommender of the past shows what it likes, people click, and three ways of learning from
-    their clicks are judged offline, put to an online test, and held against the truth.
+    A past recommender shows items to simulated users, and they click. Three methods learn from the
+    clicks. The study evaluates them offline and in an online test, and compares both to the truth.
 
     Example: counterplay demo --out demo
     """
@@ -137,7 +155,7 @@ def _study(
     page = report or folder / REPORT
     with (
         console.notes(),
-        console.resumable("the same command goes on where it stopped"),
+        console.resumable("continue with the same command"),
         console.progress("starting", unit="epochs") as bar,
     ):
         tell = console.stages()

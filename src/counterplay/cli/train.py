@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from counterplay.cli import console
+from counterplay.cli.options import Config, Json, Seed, several_settings
 from counterplay.learning.methods import METHODS
 
 _Model = Literal["pop", "cf", "mlp", "ncf", "gmf", "attn"]
@@ -15,39 +16,56 @@ _Model = Literal["pop", "cf", "mlp", "ncf", "gmf", "attn"]
 
 def train(
     data: Annotated[Path, typer.Argument(help="Dataset directory with a split.")],
-    out: Annotated[Path, typer.Option(help="Run directory to write; must be new.")],
+    out: Annotated[Path, typer.Option(help="New run directory to write.")],
     method: Annotated[
         str | None,
         typer.Option(
-            metavar="|".join(METHODS),
-            help="Method, or your own as module:name.",
+            metavar=f"<{'|'.join(METHODS)}>",
+            help="Training method, or your own as module:name.",
             show_default="acl",
             autocompletion=lambda: list(METHODS),
         ),
     ] = None,
-    candidate: Annotated[_Model | None, typer.Option(help="Model to learn; gmf.")] = None,
-    exposure: Annotated[_Model | None, typer.Option(help="Its opponent, for ps and acl.")] = None,
+    candidate: Annotated[
+        _Model | None, typer.Option(help="Model to train.", show_default="gmf")
+    ] = None,
+    exposure: Annotated[
+        _Model | None, typer.Option(help="Exposure model, for ps and acl.", show_default="gmf")
+    ] = None,
     recipe: Annotated[
-        Literal["paper", "stable"] | None, typer.Option(help="Equation 9, or ours; for ps, acl.")
+        Literal["paper", "stable"] | None,
+        typer.Option(
+            help="How ps and acl use weights: as in the paper, or the more stable variant.",
+            show_default="stable",
+        ),
     ] = None,
-    dim: Annotated[int | None, typer.Option(help="Hidden dimension of both.", min=1)] = None,
-    alpha: Annotated[float | None, typer.Option(help="How firmly data hold the opponent.")] = None,
-    rate: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="At most so many.", min=1)] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of all streams.", min=0)] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with all settings.")] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="One setting, such as training.patience=20; may be repeated."),
+    dim: Annotated[
+        int | None,
+        typer.Option(help="Hidden dimension of both models.", min=1, show_default="32"),
     ] = None,
+    alpha: Annotated[
+        float | None,
+        typer.Option(
+            help="Weight α of the exposure model's regularizer, for acl.", show_default="1.0"
+        ),
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Learning rate.", show_default="0.01")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Maximum number of epochs.", min=1, show_default="50")
+    ] = None,
+    seed: Seed = None,
+    config: Config = None,
+    assignments: Annotated[list[str] | None, several_settings("training.patience=20")] = None,
     track: Annotated[
         Literal["tensorboard", "mlflow"] | None,
-        typer.Option(help="Hand each epoch on; needs counterplay\\[track]."),
+        typer.Option(help="Log metrics to TensorBoard or MLflow (needs counterplay\\[track])."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where it broke off.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an interrupted run at --out.")
+    ] = False,
+    as_json: Json = False,
 ) -> None:
-    """Train a model, alone (erm), with propensities (ps) or against an opponent (acl).
+    """Train a model: plain (erm), propensity-weighted (ps) or adversarial (acl).
 
     Example: counterplay train data/clicks --out runs/game --method acl --candidate gmf
     """
@@ -71,7 +89,7 @@ def train(
     settings = run_config(config, assignments or (), options)
     with (
         console.notes(),
-        console.resumable("go on with the same command and --resume"),
+        console.resumable("continue with the same command and --resume"),
         console.progress(f"training on {data.name}", unit="epochs") as bar,
         tracked(track, out.with_name(f"{out.name}.events"), out.name) as trackers,
     ):

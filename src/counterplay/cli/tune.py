@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from counterplay.cli import console
+from counterplay.cli.options import Config, Json, Protocol, Seed, several_settings
 from counterplay.learning.methods import METHODS
 
 _Model = Literal["pop", "cf", "mlp", "ncf", "gmf", "attn"]
@@ -17,38 +18,53 @@ _SHOWN = 5  # trials of a method, the best first
 
 def tune(
     data: Annotated[Path, typer.Argument(help="Dataset directory with a split.")],
-    out: Annotated[Path, typer.Option(help="Folder for trials and best runs; goes on in its own.")],
+    out: Annotated[
+        Path,
+        typer.Option(help="Directory for trials and best runs. Continues an interrupted tuning."),
+    ],
     methods: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"Of {', '.join(METHODS)}, or your own as module:name.", show_default="all"
+            help=f"Methods, one or more of: {', '.join(METHODS)}, or your own as module:name.",
+            show_default="all",
         ),
     ] = None,
-    candidate: Annotated[_Model | None, typer.Option(help="Model to learn; gmf.")] = None,
-    exposure: Annotated[_Model | None, typer.Option(help="Its opponent, for ps and acl.")] = None,
-    trials: Annotated[int | None, typer.Option(help="Of each method; 20.", min=1)] = None,
-    epochs: Annotated[int | None, typer.Option(help="Of a trial, at most; 100.", min=1)] = None,
+    candidate: Annotated[
+        _Model | None, typer.Option(help="Model to train.", show_default="gmf")
+    ] = None,
+    exposure: Annotated[
+        _Model | None, typer.Option(help="Exposure model, for ps and acl.", show_default="gmf")
+    ] = None,
+    trials: Annotated[
+        int | None, typer.Option(help="Number of trials per method.", min=1, show_default="20")
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(help="Maximum number of epochs per trial.", min=1, show_default="100"),
+    ] = None,
     estimator: Annotated[
         list[str] | None,
-        typer.Option(help="Selects: standard, popularity (default), propensity or logged."),
+        typer.Option(
+            help="Estimator that selects the best trial: standard, popularity, propensity or "
+            "logged.",
+            show_default="popularity",
+        ),
     ] = None,
     metric: Annotated[
-        Literal["hit", "ndcg", "dcg", "mrr"] | None, typer.Option(help="Its metric; hit.")
+        Literal["hit", "ndcg", "dcg", "mrr"] | None,
+        typer.Option(help="Metric that selects the best trial.", show_default="hit"),
     ] = None,
-    k: Annotated[list[int] | None, typer.Option("--k", help="Its cutoff; 10.", min=1)] = None,
-    protocol: Annotated[
-        Literal["full", "sampled"] | None,
-        typer.Option(help="Rank among all unseen items (full), or among 100 sampled ones."),
+    k: Annotated[
+        list[int] | None,
+        typer.Option("--k", help="Cutoff k of the metric.", min=1, show_default="10"),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of all streams.", min=0)] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with all settings.")] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="One setting, such as space.rate=[0.01,0.1]; may be repeated."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    protocol: Protocol = None,
+    seed: Seed = None,
+    config: Config = None,
+    assignments: Annotated[list[str] | None, several_settings("space.rate=[0.01,0.1]")] = None,
+    as_json: Json = False,
 ) -> None:
-    """Tune methods with as many trials each, selected on the validation rows; keep the best runs.
+    """Tune each method with the same number of trials on validation rows; keep the best runs.
 
     Example: counterplay tune data/clicks --out tuned --methods erm acl --trials 20
     """
@@ -72,7 +88,7 @@ def tune(
     what = f"tuning on {data.name}"
     with (
         console.notes(),
-        console.resumable("go on with the same command"),
+        console.resumable("continue with the same command"),
         console.progress(what, unit="trials") as bar,
     ):
 
@@ -116,7 +132,9 @@ def _show(result: dict[str, Any], out: Path) -> None:
     runs = [shlex.quote(str(out / found["run"])) for found in result["methods"] if found["run"]]
     if runs:
         command = "compare" if len(runs) > 1 else "evaluate"
-        console.out.print(f"now on test rows: counterplay {command} {' '.join(runs)}", markup=False)
+        console.out.print(
+            f"next, on test rows: counterplay {command} {' '.join(runs)}", markup=False
+        )
 
 
 def _settings(settings: dict[str, Any]) -> str:

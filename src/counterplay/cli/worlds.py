@@ -9,6 +9,7 @@ import typer
 
 from counterplay.cli import console
 from counterplay.cli.arguments import check_out
+from counterplay.cli.options import Config, Json, Seed, several_settings
 from counterplay.data.files import write_json
 from counterplay.errors import ConfigError, DataError
 
@@ -16,50 +17,67 @@ if TYPE_CHECKING:
     from counterplay.simulation.world import World
 
 SYNTHETIC = "synthetic"
-_Settings = Annotated[
-    list[str] | None, typer.Option("--set", help="One setting, name=value; may be repeated.")
-]
-_Config = Annotated[Path | None, typer.Option(help="TOML file with settings.")]
-_Seed = Annotated[int | None, typer.Option(help="Seed of all streams.", min=0)]
-_Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def simulate(
     source: Annotated[
         str,
         typer.Argument(
-            help="A dataset directory with ratings, for a two-stage world; or: synthetic."
+            help="'synthetic', or a dataset directory with ratings (makes a two-stage world)."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="World directory to write; its log is in OUT/log.")],
-    users: Annotated[int | None, typer.Option(help="Users of a synthetic world.", min=1)] = None,
-    items: Annotated[int | None, typer.Option(help="Items of a synthetic world.", min=2)] = None,
+    out: Annotated[Path, typer.Option(help="New world directory to write. Its log is OUT/log.")],
+    users: Annotated[
+        int | None,
+        typer.Option(help="Number of users, for synthetic.", min=1, show_default="2000"),
+    ] = None,
+    items: Annotated[
+        int | None,
+        typer.Option(help="Number of items, for synthetic.", min=2, show_default="1000"),
+    ] = None,
     exposure: Annotated[
         Literal["uniform", "popularity", "history", "mixture"] | None,
-        typer.Option(help="Who did the exposing in a synthetic world."),
+        typer.Option(
+            help="Policy that decided what users saw, for synthetic.", show_default="history"
+        ),
     ] = None,
     confounding: Annotated[
         float | None,
-        typer.Option(help="How much unobserved factors move exposure and taste together, 0 to 1."),
+        typer.Option(
+            help="Hidden confounding of exposure and relevance, from 0 (none) to 1 (severe).",
+            show_default="0.0",
+        ),
     ] = None,
     examination: Annotated[
         float | None,
-        typer.Option(help="Each place down a list is examined so much less often; 1 is no bias."),
+        typer.Option(
+            help="Position bias ρ: users examine position p with probability ρ^(p-1) (1: no bias).",
+            show_default="0.9 for synthetic, 1.0 for two-stage",
+        ),
     ] = None,
     rates: Annotated[
         list[float] | None,
-        typer.Option(help="How much each round of the log shows; the last two are held out."),
+        typer.Option(
+            help="Amount of exposure in each round of the log, three or more numbers. The last two "
+            "rounds are validation and test.",
+            show_default="1.0 0.1 0.1",
+        ),
     ] = None,
     with_truth: Annotated[
-        bool, typer.Option(help="Write place, exposure and true propensity to the log.")
+        bool,
+        typer.Option(
+            help="Add list position, exposure and true propensity to the log.", show_default=False
+        ),
     ] = False,
-    config: _Config = None,
-    assignments: _Settings = None,
-    seed: _Seed = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace a world that is there.")] = False,
-    as_json: _Json = False,
+    config: Config = None,
+    assignments: Annotated[list[str] | None, several_settings("sharpness=2")] = None,
+    seed: Seed = None,
+    overwrite: Annotated[
+        bool, typer.Option(help="Replace the world at --out.", show_default=False)
+    ] = False,
+    as_json: Json = False,
 ) -> None:
-    """Make a world whose truth is known, and draw a log of it to train on.
+    """Create a simulated world with known truth, and draw a log from it to train on.
 
     Example: counterplay simulate synthetic --out world --confounding 0.5
     """
@@ -132,29 +150,43 @@ def _made(
 
 
 def online(
-    world: Annotated[Path, typer.Argument(help="World directory.")],
+    world: Annotated[Path, typer.Argument(help="World directory that simulate wrote.")],
     runs: Annotated[
-        list[Path], typer.Argument(help="Runs trained on its log; the first is the control.")
+        list[Path],
+        typer.Argument(help="Run directories, trained on the log. The first is the control."),
     ],
     data: Annotated[
-        Path | None, typer.Option(help="Dataset directory of the runs; by default WORLD/log.")
+        Path | None,
+        typer.Option(help="Dataset directory of the runs.", show_default="WORLD/log"),
     ] = None,
-    days: Annotated[int | None, typer.Option(help="Length of the test; 14.", min=1)] = None,
-    k: Annotated[list[int] | None, typer.Option("--k", help="Cutoffs; 10.", min=1)] = None,
+    days: Annotated[
+        int | None, typer.Option(help="Number of days of the test.", min=1, show_default="14")
+    ] = None,
+    k: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--k", help="Cutoffs k of the metrics, one or more.", min=1, show_default="10"
+        ),
+    ] = None,
     temperature: Annotated[
         float | None,
-        typer.Option(help="0 shows the best items; above, lists are drawn by softmax.", min=0),
+        typer.Option(
+            help="Softmax temperature of the lists (0: always show the best items).",
+            min=0,
+            show_default="0.0",
+        ),
     ] = None,
     shares: Annotated[
-        list[float] | None, typer.Option(help="Of the traffic, one for each run; equal.")
+        list[float] | None,
+        typer.Option(help="Share of traffic for each run, in total 1.", show_default="equal"),
     ] = None,
-    seed: _Seed = None,
-    config: _Config = None,
-    assignments: _Settings = None,
+    seed: Seed = None,
+    config: Config = None,
+    assignments: Annotated[list[str] | None, several_settings("sessions_a_day=2")] = None,
     out: Annotated[Path | None, typer.Option(help="JSON file to write the result to.")] = None,
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
-    """Put runs to an online test in a world: clicks of users who are shown their lists.
+    """Run a simulated online test: show the lists of each run to users and count their clicks.
 
     Example: counterplay online world runs/erm runs/game --days 14 --out online.json
     """
@@ -210,7 +242,7 @@ def _show(result: dict[str, Any]) -> None:
     last = {each["arm"]: each for each in result["daily"]}
     changes = result["changes"]
     console.print_table(
-        f"difference to {result['control']}; on the right what daily looks at ctr may conclude",
+        f"difference to {result['control']}; the always-valid p is safe for daily checks of ctr",
         {
             "run": [each["arm"] for each in changes],
             "metric": [f"{each['metric']}@{each['k']}" for each in changes],
@@ -227,11 +259,11 @@ def _show(result: dict[str, Any]) -> None:
 
 
 def check_world(
-    world: Annotated[Path, typer.Argument(help="World directory.")],
-    seed: Annotated[int, typer.Option(help="Seed of the check's own draws.", min=0)] = 0,
-    as_json: _Json = False,
+    world: Annotated[Path, typer.Argument(help="World directory that simulate wrote.")],
+    seed: Annotated[int, typer.Option(help="Random seed of the check.", min=0)] = 0,
+    as_json: Json = False,
 ) -> None:
-    """Check that a world does what it says: probabilities, logs, frequencies, propensities.
+    """Check that a world is correct: probabilities, logs, frequencies and propensities.
 
     Example: counterplay check-world world
     """
