@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from counterplay.cli import console
-from counterplay.cli.arguments import ESTIMATORS, by_stem, check_out
+from counterplay.cli.arguments import by_stem, check_out
 from counterplay.cli.options import Data, Json, Protocol, Seed, several_settings
 from counterplay.data.files import write_json
 from counterplay.errors import ConfigError
