@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +12,8 @@ import typer
 from counterplay.cli import console
 from counterplay.cli.main import main
 from counterplay.errors import ConfigError
+from reproduction.experiments import EXPERIMENTS
+from reproduction.experiments import app as experiments
 from reproduction.grid import in_processes, n_cores, on_ray
 from reproduction.jobs import Plan
 from reproduction.reproduce import Reproduction
@@ -24,7 +27,9 @@ app = typer.Typer(
 )
 
 
-@app.command()
+@app.command(
+    epilog=f"Experiments of our own: {', '.join(EXPERIMENTS)}; each has a help of its own."
+)
 def reproduce(
     name: Annotated[
         str, typer.Argument(help="table1, table2, table3, figure-a1, figure-a2, …-a3 or …-a4.")
@@ -110,4 +115,4 @@ def _show(result: dict[str, Any], written: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    main(None, app, NAME)
+    main(None, experiments if set(sys.argv[1:2]) & EXPERIMENTS.keys() else app, NAME)
