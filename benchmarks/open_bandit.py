@@ -6,17 +6,11 @@ the mean of an item at a position, with a prior of 100 rows, cross-fitted.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from benchmarks.timing import real_data
-from counterplay.data.datasets.openbandit import read_open_bandit
-from reproduction.random_policies import judge_by_own_log
+from reproduction.offline import judge_open_bandit
 
-if TYPE_CHECKING:
-    from counterplay import Interactions
-
-CAMPAIGNS, POLICIES = ("all", "men", "women"), ("random", "bts")
-PRIOR = 100.0
 LOGGED = ("ips", "snips", "dm", "dr")  # estimators that take the log's own propensities
 
 
@@ -24,14 +18,9 @@ def run() -> dict[str, Any]:
     folder = real_data("obd")
     if folder is None:
         return {"skipped": "Open Bandit is not there; point COUNTERPLAY_DATA at its folder"}
-    found = []
-    for campaign in CAMPAIGNS:
-        logs = {name: read_open_bandit(folder / name / campaign) for name in POLICIES}
-        for target, other in (POLICIES, POLICIES[::-1]):
-            found.append({"campaign": campaign, "policy": target, "log": other}
-                         | _valued(logs[target], logs[other]))  # fmt: skip
+    found = [_by_logged_propensities(each) for each in judge_open_bandit(folder)]
     return {
-        "settings": {"prior": PRIOR, "resamples": 1000, "level": 0.95},
+        "settings": {"prior": 100.0, "resamples": 1000, "level": 0.95},
         "values": found,
         "rows": [
             {
@@ -51,12 +40,11 @@ def run() -> dict[str, Any]:
     }
 
 
-def _valued(target: Interactions, log: Interactions) -> dict[str, Any]:
-    """Value the policy behind one log from another, with the logged propensities."""
-    found = judge_by_own_log(target, log, prior=PRIOR)
+def _by_logged_propensities(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the value of a policy from the log of another, with the logged propensities."""
     keys = ("estimator", "value", "low", "high", "n", "ess")
     return {
-        "truth": found["truth"],
+        **{key: found[key] for key in ("campaign", "policy", "log", "truth")},
         "estimates": [
             {key: one[key] for key in keys}
             for one in found["estimates"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +13,8 @@ from counterplay.cli import console
 from counterplay.cli.main import main
 from counterplay.cli.options import Command, Json
 from counterplay.errors import ConfigError
+from reproduction.experiments import EXPERIMENTS
+from reproduction.experiments import app as experiments
 from reproduction.grid import in_processes, n_cores, on_ray
 from reproduction.jobs import Plan
 from reproduction.reproduce import Reproduction
@@ -25,7 +28,10 @@ app = typer.Typer(
 )
 
 
-@app.command(cls=Command)
+@app.command(
+    cls=Command,
+    epilog=f"Experiments of our own: {', '.join(EXPERIMENTS)}; each has a help of its own.",
+)
 def reproduce(
     name: Annotated[
         str,
@@ -125,4 +131,4 @@ def _show(result: dict[str, Any], written: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    main(None, app, NAME)
+    main(None, experiments if set(sys.argv[1:2]) & EXPERIMENTS.keys() else app, NAME)

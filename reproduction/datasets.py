@@ -138,7 +138,7 @@ def make(data: str, place: Place) -> None:
 
 def whole(source: str, place: Place) -> Interactions:
     """Return a public dataset, filtered, without a split."""
-    found = prepare(_folder(source, place), _plan(source, "none"))
+    found = prepare(public_folder(source, place), _plan(source, "none"))
     return found.interactions if isinstance(found, Split) else found
 
 
@@ -146,7 +146,7 @@ def _split(data: str, place: Place) -> Split:
     source = source_of(data)
     if data != source:
         return leave_last_two_out(without_duplicates(whole(source, place), "first"))
-    found = prepare(_folder(source, place), _plan(source, "auto"))
+    found = prepare(public_folder(source, place), _plan(source, "auto"))
     assert isinstance(found, Split)
     return found
 
@@ -156,7 +156,8 @@ def _plan(source: str, split: str) -> Preparation:
     return Preparation.model_validate({"split": split, **filters})
 
 
-def _folder(source: str, place: Place) -> Path:
+def public_folder(source: str, place: Place) -> Path:
+    """Return the folder of a public dataset, which must be there."""
     if source not in SOURCES:
         raise ConfigError(
             f"data must be made of {', '.join(SOURCES)}; found '{source}'; choose one of them"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def estimators_page(result: dict[str, Any]) -> list[str]:
@@ -34,11 +37,7 @@ def _estimator_lines(rows: list[dict[str, Any]]) -> list[str]:
         if row["metric"] == "hit@5":
             order = row.get("rank", [None])[0]
             cells = [
-                row["estimator"],
-                row["kind"],
-                f"{row['floor']:g}" if row["floor"] else "",
-                _error(row["mse"]),
-                f"{100 * row['bias'][0]:+.2f}",
+                *estimator_cells(row),
                 "" if order is None else f"{order:+.2f}",
                 _error(ndcg[_key(row)]["mse"]),
             ]
@@ -46,11 +45,22 @@ def _estimator_lines(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def estimator_cells(row: dict[str, Any]) -> list[str]:
+    """Return which estimator it is, its error and its bias, in points."""
+    return [
+        row["estimator"],
+        row["kind"],
+        f"{row['floor']:g}" if row["floor"] else "",
+        _error(row["mse"]),
+        f"{100 * row['bias'][0]:+.2f}",
+    ]
+
+
 def _key(row: dict[str, Any]) -> tuple[str, str, float]:
     return row["estimator"], row["kind"], row["floor"]
 
 
-def _error(squared: list[float | None]) -> str:
+def _error(squared: Sequence[float | None]) -> str:
     value, low, high = (None if each is None else 100 * max(each, 0) ** 0.5 for each in squared)
     text = f"{value:.2f}"
     return text if low is None else f"{text} [{low:.2f}, {high:.2f}]"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from counterplay.data.store import load_split
-from counterplay.errors import CounterplayWarning
+from counterplay.errors import CounterplayError, CounterplayWarning
 from counterplay.evaluation.old_system import old_system
 from counterplay.evaluation.stage import Evaluation
 from counterplay.models.settings import ModelSettings
@@ -19,10 +21,13 @@ from counterplay.runs.training import train_run, versions
 from counterplay.simulation.store import load_world
 from counterplay.simulation.values import true_values, values_at_random
 from reproduction.datasets import RATES, is_world
+from reproduction.grid import Results, in_turn, run_jobs
 from reproduction.jobs import RandomisedJob, TrainJob, WorldJob
 from reproduction.offline import judged, tried
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     import torch
     from numpy.typing import NDArray
@@ -74,6 +79,25 @@ def execute(job: Job, place: Place) -> Result:
         else:
             raise NotImplementedError(type(job).__name__)
     return result | {"seconds": round(time.perf_counter() - started, 2)}
+
+
+def results_of(jobs: Sequence[Job], place: Place) -> list[Result]:
+    """Run the jobs that are not done, one after the other, and return the results of all."""
+    results = Results(place.out / "runs")
+
+    def say(job: Job, result: Result) -> None:
+        words = result.get("failed") or f"{result['seconds']:.0f} s"
+        print(f"{job.label}: {words}", file=sys.stderr, flush=True)
+
+    run_jobs(jobs, results, partial(execute, place=place), in_turn, retry=True, finished=say)
+    found = [results.of(job) for job in jobs]
+    failed = [job.label for job, result in zip(jobs, found, strict=True) if result is None]
+    if failed:
+        raise CounterplayError(
+            f"all jobs must be done for their summary; found failures of {', '.join(failed)}; "
+            "see why above, and give the same command again"
+        )
+    return [result for result in found if result is not None]
 
 
 def _trained(job: TrainJob, place: Place) -> Result:

@@ -10,11 +10,10 @@ import numpy as np
 
 from counterplay.data.datasets.coat import read_coat
 from counterplay.data.datasets.openbandit import read_open_bandit
-from counterplay.errors import DataError
 from counterplay.evaluation.propensities import OpponentSettings
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.two_stage import TwoStage
-from reproduction.datasets import whole
+from reproduction.datasets import public_folder, whole
 from reproduction.random_policies import judge_by_own_log
 from reproduction.random_ratings import judge_by_random_ratings
 from reproduction.trial import CandidateName, Trial, run_trial
@@ -52,9 +51,14 @@ def source_of_family(family: str) -> str | None:
     return family if family in _TWO_STAGE else None
 
 
+def trial_of(family: str) -> Trial:
+    """Return what is put on trial in the worlds of a family, and how."""
+    return _TWO_STAGE.get(family, Trial())
+
+
 def tried(job: WorldJob, place: Place) -> Result:
     """Put the estimators on trial in a world; the log and the runs are removed at the end."""
-    trial = _TWO_STAGE.get(job.family, Trial())
+    trial = trial_of(job.family)
     trial = trial.model_copy(update={"epochs": min(trial.epochs, job.epochs)})
     folder = place.out / "work" / job.key
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,15 +75,10 @@ def _world(job: WorldJob, place: Place) -> World:
 
 def judged(job: RandomisedJob, place: Place) -> Result:
     """Judge the estimators by Coat's random ratings, or by the policies of Open Bandit."""
-    folder = place.found(job.data)
-    if folder is None:
-        raise DataError(
-            f"{job.data} must be there to be read; found it nowhere in '{place.data}'; fetch it "
-            f"with counterplay download {job.data}"
-        )
+    folder = public_folder(job.data, place)
     if job.data == "coat":
         return {"ratings": _coat(folder, job.seed)}
-    return {"policies": _open_bandit(folder)}
+    return {"policies": judge_open_bandit(folder)}
 
 
 def _coat(folder: Path, seed: int) -> dict[str, Any]:
@@ -91,7 +90,8 @@ def _coat(folder: Path, seed: int) -> dict[str, Any]:
     return judge_by_random_ratings(chosen, split.test, seed=seed)
 
 
-def _open_bandit(folder: Path) -> list[dict[str, Any]]:
+def judge_open_bandit(folder: Path) -> list[dict[str, Any]]:
+    """Judge the estimators by each policy's own log, where they have that of the other policy."""
     found = []
     for campaign in _CAMPAIGNS:
         logs = {name: read_open_bandit(folder / name / campaign) for name in _POLICIES}

@@ -64,7 +64,8 @@ def regret_and_error(name: str, floor: float) -> tuple[float, float, float, floa
     The file has means over the worlds of a family with Student's intervals: their widths give the
     standard errors.
     """
-    results = json.loads((ROOT / "benchmarks/results/estimators.json").read_text(encoding="utf-8"))
+    path = ROOT / "reproduction/results/estimators.json"
+    results = json.loads(path.read_text(encoding="utf-8"))
     kind = "item" if name in ("propensity", "robust-shared") else ""
     rows = [
         row

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 LIST = Path(__file__).with_name("mutants.toml")
 SECONDS = 180  # after which tests count as hanging
-_COPIED = ("src", "tests", "docs", "benchmarks/results", "README.md", "pyproject.toml")
+_COPIED = (
+    *("src", "tests", "docs", "reproduction", "benchmarks/results"),
+    *("README.md", "pyproject.toml"),
+)
 _PRELOADED = ["pyarrow", "pydantic", "scipy.stats", "torch._dynamo"]
 
 Outcome = Literal["killed", "alive", "void"]
@@ -123,10 +126,15 @@ def try_all(
 def _copy_to(folder: Path) -> None:
     for name in _COPIED:
         if (ROOT / name).is_dir():
-            ignored = shutil.ignore_patterns("__pycache__", "runs")
-            shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+            shutil.copytree(ROOT / name, folder / name, ignore=_ignored)
         else:
             shutil.copy(ROOT / name, folder / name)
+
+
+def _ignored(folder: str, _: list[str]) -> set[str]:
+    """Leave out what is compiled, and the many files beside results that no test reads."""
+    large = {"data", "runs", "work"} if Path(folder).name == "results" else set()
+    return {"__pycache__"} | large
 
 
 def _test(copy: Path, tests: list[str], log: Path) -> None:

@@ -4,7 +4,7 @@ An estimator gives the propensities of held-out rows, whose inverses are their w
 own is a value like those below, entered as `ESTIMATORS["mine"] = Estimator("mine", …)`.
 
 The order of trust goes by what choosing cost where the truth is known. Logged propensities are the
-exposure itself. In the 25 worlds of `benchmarks/results/estimators.json` the choices of standard,
+exposure itself. In the 25 worlds of `reproduction/results/estimators.json` the choices of standard,
 propensity and popularity lost 2.6, 2.9 and 2.9% of the best true value, which is no difference, and
 those of robust-shared 5.9%. Between the three, popularity comes first because its values are near
 the truth, where those of standard are several times too high, and because in the ten worlds of the

@@ -1,6 +1,6 @@
 """What learning adds, epoch by epoch: the validation value of a model beside its true value.
 
-On the two-stage worlds that the reproduction of Table 1 learns from. Validation is that of the
+On the two-stage worlds that table 1 learns from. Validation is that of the
 tables, Hit@10 among 100 sampled items, standard; the truth is the share of all clicks under full
 exposure that the top 10 catch. Besides the methods of the tables there is weighting by the true
 propensities of clicks alone, with a floor, which no log could tell.
@@ -9,19 +9,16 @@ propensities of clicks alone, with a floor, which no log could tell.
 from __future__ import annotations
 
 import tempfile
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.movielens import ABSENT
-from benchmarks.timing import real_data
-from counterplay import CounterplayWarning, Interactions, Streams, World
+from counterplay import Streams
 from counterplay.data.store import load_split
 from counterplay.evaluation.old_system import old_system
 from counterplay.learning.config import Game, LinkSettings, Training, Weighted
@@ -33,14 +30,20 @@ from counterplay.metrics.ranks import ranks_of_first, sampled_candidates
 from counterplay.metrics.scoring import ModelScores
 from counterplay.models.given import GivenExposure
 from counterplay.models.registry import build
-from counterplay.models.scorer import Scorer
 from counterplay.runs.defaults import training_for
 from counterplay.simulation.store import load_world
 from counterplay.simulation.values import demand, true_values, values_at_random
 from reproduction.datasets import RATES, Place, make, world_of
 from reproduction.execution import Relevance
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from counterplay import Interactions, World
+    from counterplay.models.scorer import Scorer
+
 WORLDS = {"goodbooks": 3, "ml-1m": 1}
+SOURCES: tuple[str, ...] = tuple(WORLDS)
 EPOCHS = 21
 FLOOR = 0.1
 LAST = float(len(RATES) - 1)
@@ -48,14 +51,11 @@ Propensity = Callable[[Any, Any], Any]  # of users [B] and items [B, 1]
 Curve = list[tuple[float, ...]]  # validation and truth after each epoch, in points
 
 
-def run() -> dict[str, Any]:
-    data = real_data("ml-1m")
-    if data is None:
-        return ABSENT
+def run(place: Place) -> dict[str, Any]:
+    """Follow every method in every world, and return the curves."""
     found = []
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore", CounterplayWarning)
-        place = Place(data.parent, Path(folder))
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(place.data, Path(folder))
         for source, n in WORLDS.items():
             for seed in range(n):
                 make(world_of(source, seed), place)

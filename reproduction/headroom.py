@@ -10,17 +10,16 @@ The game has to find an exposure by itself; with β fixed, the candidate cannot 
 from __future__ import annotations
 
 import tempfile
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.curves import MEAN, POPULARITY, TRUE, TRUE_ON_ALL, TRUE_WITH_BETA, curves
-from counterplay import CounterplayWarning
 from reproduction.agreement import mean_over_repetitions
+from reproduction.curves import MEAN, POPULARITY, TRUE, TRUE_ON_ALL, TRUE_WITH_BETA, curves
 from reproduction.datasets import SYNTHETIC, Place, make, world_of
 
+SOURCES: tuple[str, ...] = ()
 N_WORLDS = 5
 METHODS = (
     *("erm", TRUE, MEAN, POPULARITY),
@@ -29,11 +28,11 @@ METHODS = (
 )
 
 
-def run() -> dict[str, Any]:
+def run(place: Place) -> dict[str, Any]:
+    """Follow every method in every world, and return the curves."""
     found = []
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore", CounterplayWarning)
-        place = Place(Path(folder), Path(folder))
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(place.data, Path(folder))
         for seed in range(N_WORLDS):
             make(world_of(SYNTHETIC, seed), place)
             found.append(curves(place, SYNTHETIC, seed, METHODS))

@@ -7,31 +7,33 @@ together, observed and sampled items alike, shows why they are not (decision 8).
 from __future__ import annotations
 
 import tempfile
-import warnings
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import numpy as np
 
-from benchmarks.movielens import ABSENT
-from benchmarks.timing import real_data
-from counterplay import CounterplayWarning, RunConfig, Synthetic, TwoStage, World, save, train_run
-from counterplay.data.preparation import prepare
-from counterplay.data.splits import Split
+from counterplay import RunConfig, Synthetic, TwoStage, save, train_run
 from counterplay.evaluation.stage import Evaluation
 from counterplay.learning.config import Game
 from counterplay.learning.methods import acl, ps
-from counterplay.learning.weighting import Groups
 from counterplay.models.settings import ModelSettings
 from counterplay.runs.candidates import staged
 from counterplay.runs.defaults import training_for
 from counterplay.simulation.values import demand, true_values
 from counterplay.simulation.writing import split_by_rounds
 from reproduction.agreement import mean_over_repetitions
+from reproduction.datasets import whole
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from counterplay import World
+    from counterplay.learning.weighting import Groups
+    from reproduction.datasets import Place
+
+SOURCES: tuple[str, ...] = ("ml-100k",)
 RATES = (1.0, 0.1, 0.5)
 N_WORLDS = 5
 TOGETHER = "normalised together"
@@ -47,20 +49,15 @@ METHODS: dict[str, dict[str, Any]] = {
 WILFUL = {"n_users": 2000, "n_items": 500, "n_shown": 60, "sharpness": 3}
 
 
-def movielens_world(seed: int) -> World:
-    folder = real_data("ml-100k")
-    assert folder is not None
-    log = prepare(folder)
-    return TwoStage(seed=seed).world(log.interactions if isinstance(log, Split) else log)
-
-
-FAMILIES: dict[str, Callable[[int], World]] = {
-    "synthetic, history": lambda seed: Synthetic(seed=seed).world(),
-    "synthetic, wilful history": lambda seed: Synthetic.model_validate(
+FAMILIES: dict[str, Callable[[int, Place], World]] = {
+    "synthetic, history": lambda seed, _: Synthetic(seed=seed).world(),
+    "synthetic, wilful history": lambda seed, _: Synthetic.model_validate(
         WILFUL | {"seed": seed}
     ).world(),
-    "synthetic, popularity": lambda seed: Synthetic(exposure="popularity", seed=seed).world(),
-    "two-stage, MovieLens-100K": movielens_world,
+    "synthetic, popularity": lambda seed, _: Synthetic(exposure="popularity", seed=seed).world(),
+    "two-stage, MovieLens-100K": lambda seed, place: TwoStage(seed=seed).world(
+        whole("ml-100k", place)
+    ),
 }
 
 
@@ -103,15 +100,13 @@ def values_in(world: World, folder: Path) -> dict[str, float]:
     return found
 
 
-def run() -> dict[str, Any]:
-    if real_data("ml-100k") is None:
-        return ABSENT
+def run(place: Place) -> dict[str, Any]:
+    """Train by every method in every world, and return what the models are truly worth."""
     found: dict[str, list[dict[str, float]]] = {}
     for family, made in FAMILIES.items():
         for seed in range(N_WORLDS):
-            with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-                warnings.simplefilter("ignore", CounterplayWarning)
-                found.setdefault(family, []).append(values_in(made(seed), Path(folder)))
+            with tempfile.TemporaryDirectory() as folder:
+                found.setdefault(family, []).append(values_in(made(seed, place), Path(folder)))
     summaries = {
         family: {
             name: {
@@ -136,6 +131,7 @@ def run() -> dict[str, Any]:
 
 
 def row(family: str, name: str, found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return a line of the summary, in percent."""
     value = 100 * found["value"]["value"]
     over, low, high = (100 * found["over erm"][end] for end in ("value", "low", "high"))
     return {

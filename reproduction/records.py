@@ -1,0 +1,66 @@
+"""A measurement as a file, with its command and its machine, and one page of all in a folder.
+
+The benchmarks write theirs the same way. A record that was measured before a change, and would come
+out a little different now, says `"older": true`; the page marks it until it is measured anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+_COLUMNS = ("what", "ours", "yardstick", "ratio", "goal")
+_PACKAGES = ("numpy", "polars", "pyarrow", "torch")
+_OLDER = (
+    "† Measured before rows of one user at one time had an order of their own, before ties "
+    "counted by the mean of a metric, and before epochs were chosen by full ranks; "
+)
+
+
+def machine() -> dict[str, Any]:
+    """Return what the figures depend on."""
+    return {
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "versions": {package: version(package) for package in _PACKAGES},
+    }
+
+
+def write_record(result: dict[str, Any], folder: Path, name: str, command: str) -> Path:
+    """Write what was found, with the command that finds it and the machine that did."""
+    path = folder / f"{name}.json"
+    record = {"name": name, "command": f"{command} {name}", "machine": machine(), **result}
+    path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    return path
+
+
+def write_summary(folder: Path, about: Iterable[str], names: Iterable[str], command: str) -> Path:
+    """Write README.md: the rows of all results that are there.
+
+    Args:
+        folder: Of the results.
+        about: The first lines of the page.
+        names: Of the results, in order.
+        command: What measures one, before its name.
+    """
+    lines = [*about, "", f"| {' | '.join(_COLUMNS)} | met |", "|---|---|---|---|---|---|"]
+    paths = [path for name in names if (path := folder / f"{name}.json").exists()]
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    for record in records:
+        mark = " †" if record.get("older") else ""
+        for row in record["rows"]:
+            what, *others = (row[key] for key in _COLUMNS)
+            met = {True: "yes", False: "no", None: ""}[row["met"]]
+            lines.append(f"| {' | '.join([what + mark, *others, met])} |")
+    if any(record.get("older") for record in records):
+        lines += ["", f"{_OLDER}`{command} NAME` measures anew."]
+    page = folder / "README.md"
+    page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return page
