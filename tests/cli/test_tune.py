@@ -88,7 +88,7 @@ def test_json_is_what_is_written(dataset: Path, tmp_path: Path, run: Run) -> Non
     ("arguments", "expected"),
     [
         (("--set", "space.rates=[0.1,0.2]"), "did you mean 'rate'"),
-        (("--estimator", "robust-shared"), "'propensity' or 'logged'"),
+        (("--estimator", "robust-shared"), "found 'robust-shared'; choose one of them"),
         (("--estimator", "standard", "popularity"), "['standard', 'popularity']"),
         (("--k", 5, 10), "selection.k=[5, 10]"),
         (("--exposure", "pop"), "must have something to learn"),

@@ -234,9 +234,9 @@ def test_interrupted_within_a_trial_it_goes_on(
     def interrupt(epoch: Epoch) -> None:
         raise KeyboardInterrupt
 
-    def train(data: Path, out: Path, config: RunConfig, *, resume: bool) -> dict[str, Any]:
+    def train(data: Path, out: Path, config: RunConfig, **options: Any) -> dict[str, Any]:
         callbacks = [interrupt] if at == "epoch" and out.name == broken else []
-        return train_run(data, out, config, resume=resume, callbacks=callbacks)
+        return train_run(data, out, config, **options, callbacks=callbacks)
 
     def stop_if_broken(original: Any) -> Any:
         def stopped(*arguments: Any) -> Any:
@@ -304,12 +304,12 @@ def test_later_trials_learn_from_earlier_ones(dataset: Path, tmp_path: Path) -> 
 def diverging(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[str]:
     trained: list[str] = []
 
-    def train(data: Path, out: Path, config: RunConfig, *, resume: bool) -> dict[str, Any]:
+    def train(data: Path, out: Path, config: RunConfig, **options: Any) -> dict[str, Any]:
         trained.append(out.name)
         if out.name in names:
             out.mkdir(parents=True)
             raise cp.DivergedError("losses must stay finite; found nan; lower the rates")
-        return train_run(data, out, config, resume=resume)
+        return train_run(data, out, config, **options)
 
     monkeypatch.setattr(tuning, "train_run", train)
     return trained
@@ -466,10 +466,10 @@ def test_optuna_is_silent_and_left_as_it_was(
 def test_only_the_notes_of_the_best_are_passed_on(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def train(data: Path, out: Path, config: RunConfig, *, resume: bool) -> dict[str, Any]:
+    def train(data: Path, out: Path, config: RunConfig, **options: Any) -> dict[str, Any]:
         warnings.warn(f"of {out.name}", cp.CounterplayWarning, stacklevel=1)
         warnings.warn(f"of {out.name}", cp.CounterplayWarning, stacklevel=1)
-        return train_run(data, out, config, resume=resume)
+        return train_run(data, out, config, **options)
 
     monkeypatch.setattr(tuning, "train_run", train)
     with warnings.catch_warnings(record=True) as caught:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from counterplay.data.splits import Split
 from counterplay.data.store import load_split
 from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.evaluator import compared, evaluated
@@ -21,7 +22,6 @@ from counterplay.simulation.store import load_world, source_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from counterplay.data.splits import Split
     from counterplay.progress import Steps
     from counterplay.simulation.world import World
 
@@ -82,16 +82,18 @@ def compare_runs(
 
 def staged(
     runs: Sequence[str | Path],
-    data: str | Path | None,
+    data: Split | str | Path | None,
     config: Evaluation,
     *,
     scores: Mapping[str, Table] | None = None,
     world: World | str | Path | None = None,
     progress: Steps = lambda *_: None,
 ) -> tuple[Stage, list[Contestant]]:
-    """Load the data and the runs, which must have been trained on them, and scores beside them."""
+    """Load the data, unless they are given, the runs that were trained on them, and scores."""
     records = [read_record(run) for run in runs]
-    split = load_split(records[0]["data"] if data is None else data)
+    if not isinstance(data, Split):
+        data = load_split(records[0]["data"] if data is None else data)
+    split = data
     explicit = [each["configuration"]["training"]["loss"] == "squared" for each in records]
     if len(set(explicit)) > 1:
         raise ConfigError(

@@ -49,12 +49,14 @@ def train_run(
     *,
     resume: bool = False,
     callbacks: Iterable[Callback] = (),
+    split: Split | None = None,
 ) -> dict[str, Any]:
     """Train on the dataset directory `data`, write the run directory `out`, return its record.
 
     Ratings are predicted with the squared loss; with any other, every training row is a positive.
     With `resume`, what broke off in `out` goes on, and what is finished is not done again; either
-    must have begun with the same configuration, log and split.
+    must have begun with the same configuration, log and split. Whoever has the data loaded already
+    hands them on as `split`.
     """
     config, folder = config or RunConfig(), Path(out)
     config.of_method()
@@ -69,18 +71,18 @@ def train_run(
         elif (place / RECORD).exists():
             clear(place)
             return check_run(place)
-        return _trained(data, place, config, asked, callbacks)
+        return _trained(data, split or load_split(data), place, config, asked, callbacks)
 
 
 def _trained(
     data: str | Path,
+    split: Split,
     folder: Path,
     config: RunConfig,
     asked: dict[str, Any],
     callbacks: Iterable[Callback],
 ) -> dict[str, Any]:
     """Train, or go on with what broke off; return the record."""
-    split = load_split(data)
     train = split.train
     if config.training.loss != "squared":
         train = replace(train, rating=None)

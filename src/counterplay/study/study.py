@@ -137,7 +137,8 @@ def run_study(
     plan["log"] = {"log": split.interactions.fingerprint, "split": split.fingerprint}
     told = {"command": command, "notes": reservations}
     with working_directory(folder):
-        split = _begun(folder, plan, data, split, told)
+        stored = _begun(folder, plan, data, split, told)
+        split = split if known else load_split(stored)  # whoever goes on sees the same
         _make(folder, config, data, split, how, world, progress)
     study = load_study(folder)
     tell(study.record["evaluation"]["notes"])
@@ -159,7 +160,7 @@ def _make(
         progress("evaluating", 0, None)
         with noted() as reservations:
             stage, contestants = staged(
-                runs, data, how, scores=config.scores, world=world, progress=progress
+                runs, split, how, scores=config.scores, world=world, progress=progress
             )
             if stage.world is not None:
                 contestants = [old_system(stage.world), *contestants]
@@ -227,17 +228,14 @@ def _refuse_another(folder: Path, plan: dict[str, Any]) -> None:
 
 def _begun(
     folder: Path, plan: dict[str, Any], data: Path, split: Split, others: dict[str, Any]
-) -> Split:
-    """Write down what is to be done, and the data; only now is there a folder.
-
-    Returns the split as it is read from there: whoever goes on sees the same.
-    """
+) -> Path:
+    """Write down what is to be done, and the data, whose place it returns; now there is a folder."""
     _refuse_another(folder, plan)
     if not (folder / PLAN).exists():
         write_json(plan | others, folder / PLAN)
     if not data.exists():
         save(split, data)
-    return load_split(data)
+    return data
 
 
 def _place(place: Path | None, folder: Path, config: StudyConfig) -> tuple[Path, Path | None]:
@@ -280,6 +278,7 @@ def _trained(
             wanted,
             resume=True,
             callbacks=[lambda epoch: progress(f"training {name}", epoch.epoch + 1, epochs)],
+            split=split,
         )
     return place
 

@@ -85,7 +85,7 @@ def _tuned(
     progress: Progress,
 ) -> dict[str, Any]:
     """Run the trials that are not over, in turns."""
-    about, judge = _about(split, config), _Judge(data, config)
+    about, judge = _about(split, config), _Judge(data, split, config)
     mark = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:8]
     work = folder / f"trial-{mark}"  # of this tuning: nobody goes on with a trial of another
     ranges: dict[str, Ranges] = {method: searched(config, method) for method in config.methods}
@@ -198,7 +198,7 @@ class _Search:
 
     def _train(self, folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
         config = self.config.run_config(self.method, self.train, settings)
-        return train_run(self.judge.data, folder, config, resume=True)
+        return train_run(self.judge.data, folder, config, resume=True, split=self.judge.split)
 
     def _keep(self, run: Path) -> None:
         with new_directory(self.kept, replacing=Replaceable(_RUN, _RUN)) as folder:
@@ -208,13 +208,14 @@ class _Search:
 class _Judge:
     """Estimates what runs are worth on the validation rows, all with the same weights."""
 
-    def __init__(self, data: str | Path, config: Tuning) -> None:
-        self.data, self.config = data, config.selection.evaluation(config.seed)
+    def __init__(self, data: str | Path, split: Split, config: Tuning) -> None:
+        self.data, self.split = data, split
+        self.config = config.selection.evaluation(config.seed)
         self._weights: NDArray[np.float64] | None = None
 
     def estimate(self, run: Path) -> dict[str, Any]:
         """Return the estimate of a run as plain values."""
-        stage, (trained,) = staged([run], self.data, self.config)
+        stage, (trained,) = staged([run], self.split, self.config)
         contestant = replace(trained, exposure=None, link=None)  # else ps has weights of its own
         (estimator,) = self.config.estimators
         if self._weights is None:
