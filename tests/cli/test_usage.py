@@ -31,8 +31,8 @@ TRAIN = "see counterplay train --help"
         ("train x", f"train needs --out; found nothing; {TRAIN}"),
         ("train x --out", f"--out needs a value; found nothing; {TRAIN}"),
         ("train x --out y --resume=1", f"--resume must stand alone; found '--resume=1'; {TRAIN}"),
-        ("train x --out y --recipe stabel", "--recipe must be one of paper, stable; found 'stabel'; "
-         f"did you mean stable, or {TRAIN}"),
+        ("train x --out y --recipe stabel", "--recipe must be one of paper, stable; "
+         f"found 'stabel'; did you mean stable, or {TRAIN}"),
         ("train x --out y --epochs ten", f"--epochs must be a valid integer; found 'ten'; {TRAIN}"),
         ("train x --out y --epochs=", f"--epochs must be a valid integer; found ''; {TRAIN}"),
         ("train x --out y --rate fast", f"--rate must be a valid number; found 'fast'; {TRAIN}"),
