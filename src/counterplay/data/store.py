@@ -6,22 +6,18 @@
     split.parquet          part of each row: 0 train, 1 validation, 2 test (where there is a split)
     dataset.json           name, counts, source, filter, split, fingerprint, digests of the files
 
-The numeric columns are written plainly, each in one page, so that any Parquet reader can read
-them and this one can map them: loading copies no row (docs/decisions/0002). Every load compares
-the files with their digests before it parses them, and what was read with the fingerprint.
+The tables are ordinary Parquet, which any reader can read; columns are decoded into memory, one
+after another (docs/decisions/0002). Every load compares the files with their digests before it
+parses them, and what was read with the fingerprint.
 """
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from counterplay.data.features import FeatureTable
 from counterplay.data.files import check_digest, digests_of, read_json, sealed
@@ -33,24 +29,19 @@ from counterplay.data.vocabulary import Vocabulary
 from counterplay.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
 FORMAT = 2
-_ROWS_A_GROUP = 1 << 27  # a page is at most 2 GiB, an int64 column of this length half of that
-_TYPES: dict[str, pa.DataType] = {
-    "user": pa.int32(),
-    "item": pa.int32(),
-    "rating": pa.float32(),
-    "time": pa.timestamp("us", tz="UTC"),
-    "exposed": pa.bool_(),
-    "propensity": pa.float64(),
-    "position": pa.int16(),
-    "part": pa.int8(),
+_TYPES = {
+    "user": pl.Int32(),
+    "item": pl.Int32(),
+    "rating": pl.Float32(),
+    "time": pl.Datetime("us", "UTC"),
+    "exposed": pl.Boolean(),
+    "propensity": pl.Float64(),
+    "position": pl.Int16(),
+    "part": pl.Int8(),
 }
-_MAPPABLE = {"user": np.int32, "item": np.int32, "rating": np.float32, "propensity": np.float64}
-_MAPPABLE |= {"time": np.int64}
 DESCRIPTION = "dataset.json"
 _TABLES = ("interactions.parquet", "users.parquet", "items.parquet")
 _REMEDY = "prepare it again"
@@ -76,7 +67,7 @@ def save(log: Interactions | Split, directory: str | Path, *, overwrite: bool = 
 
 
 def load(directory: str | Path) -> Interactions:
-    """Load the interactions of a dataset directory, memory-mapped, as they were written."""
+    """Load the interactions of a dataset directory, as they were written."""
     return _load(Path(directory))[0]
 
 
@@ -93,10 +84,10 @@ def load_split(directory: str | Path) -> Split:
     path = folder / "split.parquet"
     check_digest(path, description["files"], remedy=_REMEDY)
     try:
-        part = dict(_read_columns(path, ("part",)))["part"]
+        part = _read_columns(path, ("part",))["part"]
         split = Split(interactions, part, stored["kind"])
         announced = stored["fingerprint"]
-    except (OSError, pa.ArrowException, KeyError, TypeError) as error:
+    except (OSError, pl.exceptions.PolarsError, KeyError, TypeError) as error:
         raise _damaged(folder, f"a split that cannot be read ({first_line(error)})") from None
     if split.fingerprint != announced:
         raise _damaged(folder, "a split that does not match its fingerprint")
@@ -109,10 +100,10 @@ def _load(folder: Path) -> tuple[Interactions, dict[str, Any]]:
     for name in _TABLES:
         check_digest(folder / name, description["files"], remedy=_REMEDY)
     try:
-        columns = dict(_read_columns(folder / "interactions.parquet", COLUMNS))
+        columns = _read_columns(folder / "interactions.parquet", COLUMNS)
         users, user_features = _read_ids(folder / "users.parquet")
         items, item_features = _read_ids(folder / "items.parquet")
-    except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
+    except (OSError, pl.exceptions.PolarsError) as error:
         raise _damaged(folder, first_line(error)) from None
     if "user" not in columns or "item" not in columns:
         raise _damaged(folder, "no columns user and item in interactions.parquet")
@@ -180,79 +171,20 @@ def _described(split: Split) -> dict[str, Any]:
 
 
 def _write_columns(path: Path, columns: dict[str, NDArray[Any]]) -> None:
-    """Write columns plainly, one page each."""
-    arrays = {name: pa.array(column).view(_TYPES[name]) for name, column in columns.items()}
-    schema = pa.schema([pa.field(name, _TYPES[name], nullable=False) for name in arrays])
-    layout: dict[str, Any] = {
-        "compression": "none",
-        "use_dictionary": False,
-        "write_statistics": False,
-        "data_page_size": 2**31 - 1,
-        "row_group_size": _ROWS_A_GROUP,
-    }
-    if "max_rows_per_page" in inspect.signature(pq.write_table).parameters:
-        layout["max_rows_per_page"] = _ROWS_A_GROUP
-    pq.write_table(pa.table(list(arrays.values()), schema=schema), path, **layout)
+    series = {name: pl.Series(column).cast(_TYPES[name]) for name, column in columns.items()}
+    pl.DataFrame(series).write_parquet(path)
 
 
-def _read_columns(path: Path, wanted: tuple[str, ...]) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yield the columns of a file, mapped where their layout allows it, else decoded."""
-    metadata, schema = pq.read_metadata(path), pq.read_schema(path)
-    for name in (name for name in wanted if name in schema.names):
-        column = None
-        if name in _MAPPABLE and schema.field(name).type == _TYPES[name]:
-            column = _mapped(path, metadata, schema.names.index(name), np.dtype(_MAPPABLE[name]))
-        yield name, _decoded(path, name) if column is None else column
-
-
-def _decoded(path: Path, name: str) -> NDArray[Any]:
-    values = pq.read_table(path, columns=[name], memory_map=True)[name].cast(_TYPES[name])
-    if values.null_count:
-        raise pa.ArrowInvalid(f"{values.null_count} nulls in column '{name}'")
-    if name == "time":
-        values = values.cast(pa.int64())
-    return np.array(values.to_numpy())
-
-
-def _mapped(path: Path, metadata: Any, place: int, dtype: np.dtype[Any]) -> NDArray[Any] | None:
-    """Map one column, if it is a single plain page of `dtype`."""
-    if metadata.num_row_groups != 1:
-        return None
-    chunk, n_rows = metadata.row_group(0).column(place), metadata.num_rows
-    n_bytes = n_rows * dtype.itemsize
-    if (
-        chunk.compression != "UNCOMPRESSED"
-        or not set(chunk.encodings) <= {"PLAIN", "RLE"}
-        or metadata.schema.column(place).max_definition_level != 0
-        or _first_page_bytes(path, chunk.data_page_offset) != n_bytes
-    ):
-        return None
-    offset = chunk.data_page_offset + chunk.total_compressed_size - n_bytes
-    return np.asarray(np.memmap(path, dtype, mode="r", offset=offset, shape=(n_rows,)))
-
-
-def _first_page_bytes(path: Path, offset: int) -> int | None:
-    """Return the size of the page at `offset`, from its Thrift header; None if it is not plain.
-
-    The header opens with three int32 fields (0x15): page type (0 is a data page), size before
-    and size after compression, each as a zigzag varint.
-    """
-    with path.open("rb") as file:
-        file.seek(offset)
-        header = iter(file.read(32))
-    numbers = []
-    for _ in range(3):
-        if next(header, None) != 0x15:
-            return None
-        number = shift = 0
-        for byte in header:
-            number |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
-        numbers.append((number >> 1) ^ -(number & 1))
-    page_type, before, after = numbers
-    return before if page_type == 0 and before == after else None
+def _read_columns(path: Path, wanted: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    """Return those of the wanted columns that a file has; one is decoded at a time."""
+    table = pl.scan_parquet(path, glob=False)
+    columns = {}
+    for name in (name for name in wanted if name in table.collect_schema()):
+        column = table.select(pl.col(name).cast(_TYPES[name])).collect()[name]
+        if column.null_count():
+            raise _damaged(path.parent, f"{column.null_count()} nulls in column '{name}'")
+        columns[name] = column.to_physical().to_numpy()
+    return columns
 
 
 def _read_ids(path: Path) -> tuple[Vocabulary, FeatureTable | None]:
