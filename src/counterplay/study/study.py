@@ -229,7 +229,7 @@ def _refuse_another(folder: Path, plan: dict[str, Any]) -> None:
 def _begun(
     folder: Path, plan: dict[str, Any], data: Path, split: Split, others: dict[str, Any]
 ) -> Path:
-    """Write down what is to be done, and the data; return their place. Only now is a folder there."""
+    """Write down what is to be done, and the data, whose place is returned; now a folder is there."""
     _refuse_another(folder, plan)
     if not (folder / PLAN).exists():
         write_json(plan | others, folder / PLAN)
