@@ -14,7 +14,7 @@ from reproduction.paper import (
     printed,
 )
 
-SOURCE = Path(__file__).parents[4] / "shared" / "paper" / "acl-neurips2020.tex"
+SOURCE = Path(__file__).parents[3] / "shared" / "paper" / "acl-neurips2020.tex"
 NAMES = {"ml-1m": "movielens-1m", "lastfm": "last-?fm", "goodreads": "goodreads"}
 NUMBER = r"(\d*\.\d+)\}?\s*\(\s*(\.\d+)\s*\)?"
 

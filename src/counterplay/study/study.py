@@ -137,8 +137,8 @@ def run_study(
     plan["log"] = {"log": split.interactions.fingerprint, "split": split.fingerprint}
     told = {"command": command, "notes": reservations}
     with working_directory(folder):
-        stored = _begun(folder, plan, data, split, told)
-        split = split if known else load_split(stored)  # whoever goes on sees the same
+        _begin(folder, plan, data, split, told)
+        split = split if known else load_split(data)  # whoever goes on sees the same
         _make(folder, config, data, split, how, world, progress)
     study = load_study(folder)
     tell(study.record["evaluation"]["notes"])
@@ -226,16 +226,15 @@ def _refuse_another(folder: Path, plan: dict[str, Any]) -> None:
         )
 
 
-def _begun(
+def _begin(
     folder: Path, plan: dict[str, Any], data: Path, split: Split, others: dict[str, Any]
-) -> Path:
-    """Write down what is to be done, and the data, whose place is returned; now a folder is there."""
+) -> None:
+    """Write down what is to be done, and the data; only now is there a folder."""
     _refuse_another(folder, plan)
     if not (folder / PLAN).exists():
         write_json(plan | others, folder / PLAN)
     if not data.exists():
         save(split, data)
-    return data
 
 
 def _place(place: Path | None, folder: Path, config: StudyConfig) -> tuple[Path, Path | None]:
