@@ -53,11 +53,22 @@ def test_one_of_ones_own_is_entered_by_name(monkeypatch: pytest.MonkeyPatch) -> 
         ("own_method:Bpm", "must be importable; found 'own_method:Bpm'"),
         (":Bpr", "must be importable"),
         ("own_method:N_USERS", "must be importable"),
+        ("counterplay.learning.method:Method", "must have a step"),
+        ("broken_method:X", "must be importable; found 'broken_method:X' .SyntaxError"),
+        ("leaving_method:X", "must be importable; found 'leaving_method:X' .SystemExit"),
+        ("settingless_method:X", "the settings of a method must be a subclass"),
         ("own_method:main", "must be a subclass of counterplay.learning.method.Method"),
         ("own_method:BprSettings", "must be a subclass of counterplay.learning.method.Method"),
     ],
 )
-def test_what_is_no_method_is_one_sentence(name: str, words: str) -> None:
+def test_what_is_no_method_is_one_sentence(
+    name: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_method.py").write_text("class X(:")
+    (tmp_path / "leaving_method.py").write_text("raise SystemExit(5)")
+    base = "from counterplay.learning.methods.erm import Erm\nclass X(Erm):\n    settings = None"
+    (tmp_path / "settingless_method.py").write_text(base)
+    monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(cp.ConfigError, match=words):
         method_of(name)
 

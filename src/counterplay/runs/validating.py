@@ -110,8 +110,8 @@ def check_cutoff(settings: ValidationSettings, split: Split) -> None:
         whom = "half of the validation rows are" if full else "a row is"
         raise ConfigError(
             f"validation.k must be below the number of items that {whom} ranked among, or every "
-            f"ranking is as good; found {settings.k:,} and {among:,}; lower validation.k, or the "
-            "--k that a study or a tuning takes it from"
+            f"ranking is as good; found {settings.k:,} and {among:,}; lower validation.k, or what "
+            "it follows from: evaluation.k of a study, --k of a tuning"
         )
 
 

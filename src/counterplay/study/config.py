@@ -131,13 +131,13 @@ class StudyConfig(BaseModel):
         if self._cutoffs(split) != self.evaluation.k:
             notes.append(
                 f"most rows are ranked among so few items that a list of {max(self.evaluation.k)} "
-                f"would hold them all, so lists of {k} are judged; --k names another length"
+                f"would hold them all, so lists of {k} are judged; evaluation.k says otherwise"
             )
         certain = float((n_ranked(split, TEST) <= k).mean())
         if certain > _MANY:
             notes.append(
                 f"{certain:.0%} of the test rows are ranked among {k} items or fewer, and are hits "
-                f"at {k} whatever the ranking; name a smaller --k"
+                f"at {k} whatever the ranking; lower evaluation.k, or take a log of more items"
             )
         return notes
 

@@ -37,16 +37,25 @@ def method_of(name: str) -> type[Method[Any]]:
         )
     try:
         kind = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (Exception, SystemExit) as error:  # whatever another's module does when it is imported
         raise ConfigError(
-            f"a method of your own must be importable; found '{name}' ({error}); check its module, "
-            "its name, and PYTHONPATH"
+            f"a method of your own must be importable; found '{name}' ({type(error).__name__}: "
+            f"{error}); check its module, its name, and PYTHONPATH"
         ) from None
+    from counterplay.learning.config import Training
     from counterplay.learning.method import Method
 
     if not (isinstance(kind, type) and issubclass(kind, Method)):
         raise ConfigError(
-            f"a method must be a subclass of counterplay.learning.method.Method; found {kind!r} at "
-            f"'{name}'; name the class"
+            "a method must be a subclass of counterplay.learning.method.Method; found another "
+            f"{type(kind).__name__} at '{name}'; name the class"
         )
+    settings: object = kind.settings
+    if not (isinstance(settings, type) and issubclass(settings, Training)):
+        raise ConfigError(
+            "the settings of a method must be a subclass of counterplay.learning.config.Training; "
+            f"found another {type(settings).__name__} at '{name}'; derive them from it"
+        )
+    if kind.step is Method.step:
+        raise ConfigError(f"a method must have a step; found none at '{name}'; write it")
     return kind
