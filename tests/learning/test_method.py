@@ -28,7 +28,7 @@ def _examples_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_methods_of_the_paper_have_names() -> None:
     found = {name: method_of(name) for name in METHODS}
     assert list(found) == ["erm", "ps", "acl"]
-    assert all(issubclass(each, Method) and each.about for each in found.values())
+    assert all(issubclass(each, Method) for each in found.values())
     assert [each.roles for each in found.values()] == [
         ("candidate",),
         ("candidate", "exposure", "link"),
@@ -97,6 +97,14 @@ def test_its_settings_are_checked_as_all_are(dataset: Path) -> None:
         run_config(None, [f"method={OWN}", "training.alpha=1"])
     with pytest.raises(cp.ConfigError, match=r"found training.margin='x'"):
         run_config(None, [f"method={OWN}", "training.margin=x"])
+
+
+def test_without_settings_of_its_own_it_has_their_defaults() -> None:
+    """As a study's runs are configured, which share one kind of settings."""
+    config = cp.RunConfig(method=OWN, training=cp.Game(rate=0.5))
+    found = config.of_method()
+    assert (type(found).__name__, found.rate) == ("BprSettings", 0.5)
+    assert found.margin == 0.0  # type: ignore[attr-defined]
 
 
 def test_tuning_searches_what_it_says(dataset: Path, tmp_path: Path) -> None:

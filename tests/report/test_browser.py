@@ -216,6 +216,7 @@ def test_a_series_is_switched_off_and_on(read: Opened) -> None:
 
 def test_a_chart_is_reached_and_read_by_keyboard(read: Opened) -> None:
     page = read.page
+    page.mouse.move(0, 0)
     page.locator(".skip").focus()
     for _ in range(40):
         page.keyboard.press("Tab")
@@ -227,6 +228,9 @@ def test_a_chart_is_reached_and_read_by_keyboard(read: Opened) -> None:
     page.keyboard.press("ArrowRight")
     page.locator("#forest-0 .hovertext", has_text="erm0.29800.2771 to 0.3192").wait_for()
     assert page.locator("#spoken").inner_text() == "erm, 0.2980, 0.2771 to 0.3192"
+    page.emulate_media(color_scheme="dark")  # draws everything again
+    page.emulate_media(color_scheme="light")
+    page.locator("#forest-0 .hovertext", has_text="erm0.29800.2771 to 0.3192").wait_for()
     page.keyboard.press("ArrowLeft")
     assert page.locator("#spoken").inner_text().startswith("pop, 0.3120")
     page.keyboard.press("Tab")

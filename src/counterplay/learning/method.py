@@ -27,7 +27,7 @@ Settings = TypeVar("Settings", bound=Training)
 
 
 class Method(Generic[Settings]):
-    """One way to learn. A subclass says what it is in its first three attributes, and its step.
+    """One way to learn. A subclass says which settings and players it has, and its step.
 
     Args:
         players: The models, by their roles; they are changed in place.
@@ -37,7 +37,6 @@ class Method(Generic[Settings]):
     Attributes:
         settings: The kind of `config`.
         roles: Of the players. The link is made here, all others are given.
-        about: What it does, in a few words for help texts.
         searched: Settings that tuning searches besides those of all methods: each by its name in a
             run's configuration, with its name in `counterplay.tuning.space.Space`, or both ends.
         judges: Whether it judges candidates that stand still instead of training one.
@@ -45,7 +44,6 @@ class Method(Generic[Settings]):
 
     settings: ClassVar[type[Training]] = Training
     roles: ClassVar[tuple[str, ...]] = ("candidate",)
-    about: ClassVar[str] = ""
     searched: ClassVar[tuple[tuple[str, str | tuple[float, float]], ...]] = ()
     judges: ClassVar[bool] = False
 

@@ -93,7 +93,9 @@ class RunConfig(BaseModel):
                 f"an option must belong to the method; found training.{strange[0]} with "
                 f"{self.method}; leave it out, or choose another method"
             )
-        return kind(**{name: getattr(self.training, name) for name in kind.model_fields})
+        known = type(self.training).model_fields  # a method of one's own may have more
+        shared = [name for name in kind.model_fields if name in known]
+        return kind(**{name: getattr(self.training, name) for name in shared})
 
     def players(self, train: Interactions, streams: Streams) -> dict[str, Scorer]:
         """Return fresh models by their roles, as many as the method has."""

@@ -33,7 +33,6 @@ class Acl(Method[Game]):
 
     settings = Game
     roles = ("candidate", "exposure", "link")
-    about = "against an opponent"
     searched = (
         ("training.alpha", "alpha"),
         ("training.exposure_rate", "exposure_rate"),

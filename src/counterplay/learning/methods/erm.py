@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 class Erm(Method[Training]):
     """The candidate alone."""
 
-    about = "plain learning"
-
     def step(self, batch: Batch, meter: Meter) -> None:
         """Move f down the gradient of its mean loss."""
         f = self.candidate(*batch.query)  # [B, K]

@@ -31,7 +31,6 @@ class Ps(Method[Weighted]):
 
     settings = Weighted
     roles = ("candidate", "exposure", "link")
-    about = "weighted by propensities"
     searched = (("exposure.name", "exposure"),)
 
     def __init__(

@@ -49,7 +49,7 @@
     layout.width = drawing.clientWidth;
     layout.dragmode = matchMedia("(pointer: coarse)").matches ? false : "zoom";
     const options = { displayModeBar: false, scrollZoom: false, showTips: false };
-    return Plotly.react(drawing, data, layout, options);
+    return Plotly.react(drawing, data, layout, options).then(() => point(drawing));
   }
 
   function fail(error) {
@@ -93,13 +93,17 @@
 
   // Arrow keys go from point to point, and what is there is spoken.
   const spoken = document.getElementById("spoken");
-  const places = new WeakMap();
+  const places = new WeakMap(); // of each drawing, the point that the keys are at
   function points(drawing) {
     return drawing.data.flatMap(({ hovertext, hoverinfo, visible }, curveNumber) =>
       hoverinfo === "text" && visible !== false
         ? hovertext.map((said, pointNumber) => ({ said, curveNumber, pointNumber }))
         : [],
     );
+  }
+  function point(drawing) {
+    const found = points(drawing)[places.get(drawing)]; // a redrawing keeps the label where it was
+    if (found) Plotly.Fx.hover(drawing, [found]);
   }
   const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
   function walk(event) {
@@ -111,8 +115,8 @@
     const from = places.get(drawing) ?? (steps[event.key] > 0 ? -1 : 0);
     const place = (from + steps[event.key] + found.length) % found.length;
     places.set(drawing, place);
-    const { said, curveNumber, pointNumber } = found[place];
-    Plotly.Fx.hover(drawing, [{ curveNumber, pointNumber }]);
+    point(drawing);
+    const { said } = found[place];
     const entities = { "&lt;": "<", "&gt;": ">", "&amp;": "&" };
     spoken.textContent = said
       .replaceAll("<br>", ", ")
