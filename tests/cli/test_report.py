@@ -174,9 +174,9 @@ def test_a_study(kind: str, tmp_path: Path, run: Run) -> None:
     assert outcome.code == 0, outcome.err
     assert json.loads(outcome.out) == json.loads(json.dumps(study.record))
     page = unescape((tmp_path / "report.html").read_text(encoding="utf-8"))
-    assert study.record["verdict"]["headline"] in page
-    for each in study.record["evaluation"]["estimates"]:
-        assert f"{each['value']:.4f}" in page
+    assert study.record.verdict.headline in page
+    for each in study.record.evaluation.estimates:
+        assert f"{each.value:.4f}" in page
     chapters = {"estimates", "differences", "sensitivity", "training", "exposure", "data", "origin"}
     chapters |= {"online"} if kind == "world" else set()
     assert set(re.findall(r'<section id="(\w+)"', page)) == chapters

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from counterplay.data.splits import PARTS
+from counterplay.evaluation.records import ColdRows, Group, GroupEstimate
 from counterplay.metrics.estimates import estimates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from counterplay.evaluation.propensities import Contestant
     from counterplay.evaluation.stage import Stage
 
 
-def apart(stage: Stage, contestants: Sequence[Contestant]) -> dict[str, Any] | None:
+def apart(stage: Stage, contestants: Sequence[Contestant]) -> ColdRows | None:
     """Return estimates of rows whose users have training rows, and of the others; None if none.
 
     Every row counts as it is, as in the standard estimator.
@@ -25,9 +28,10 @@ def apart(stage: Stage, contestants: Sequence[Contestant]) -> dict[str, Any] | N
     cold = stage.split.cold(PARTS.index(config.part))
     if not cold.any():
         return None
-    found: list[dict[str, Any]] = []
+    groups: list[tuple[Group, NDArray[np.bool_]]] = [("warm", ~cold), ("cold", cold)]
+    found: list[GroupEstimate] = []
     for contestant in contestants:
-        for name, rows in (("warm", ~cold), ("cold", cold)):
+        for name, rows in groups:
             if not rows.any():
                 continue
             values = {key: each[rows] for key, each in stage.values(contestant).items()}
@@ -43,6 +47,7 @@ def apart(stage: Stage, contestants: Sequence[Contestant]) -> dict[str, Any] | N
                 n_resamples=config.n_resamples,
             )
             found += [
-                {"candidate": contestant.name, "rows": name, **each.to_dict()} for each in estimated
+                GroupEstimate(candidate=contestant.name, rows=name, **each.to_dict())
+                for each in estimated
             ]
-    return {"rows": int(cold.sum()), "share": float(cold.mean()), "estimates": found}
+    return ColdRows(rows=int(cold.sum()), share=float(cold.mean()), estimates=tuple(found))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from counterplay.evaluation.records import OnlineRecord
 from counterplay.simulation.logs import DAY, START
 from counterplay.simulation.online import OnlineTest, online_test
 from counterplay.simulation.values import demand, true_values
@@ -24,7 +25,7 @@ def deployed(
     *,
     metrics: Sequence[str] = ("hit", "ndcg"),
     k: Sequence[int] = (),
-) -> dict[str, Any]:
+) -> OnlineRecord:
     """Deploy contestants in the stage's world, the first as the control; see `online_runs`.
 
     The truth is told of `metrics`, at the cutoffs of the test and at `k`.
@@ -37,8 +38,7 @@ def deployed(
         config = config.model_copy(update={"time": float((log.time.max() - START) // DAY)})
     arms = {each.name: each.scores for each in contestants}
     total = demand(place, np.arange(place.n_users), stage.seen, time=config.time)
-    result = online_test(place, arms, stage.seen, config, total=total).to_dict()
-    result["truth"] = [
+    truth = [
         {"arm": name, "metric": metric, "k": k, "value": value}
         for name, scores in arms.items()
         if not config.temperature  # lists that are drawn are worth something else
@@ -47,4 +47,5 @@ def deployed(
         ).items()
         if metric != "ctr"  # online it has the bias of places
     ]
-    return result
+    found = online_test(place, arms, stage.seen, config, total=total).to_dict()
+    return OnlineRecord.model_validate(found | {"truth": truth})

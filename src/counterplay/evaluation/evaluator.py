@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from counterplay.evaluation.cold_rows import apart
 from counterplay.evaluation.estimators import ESTIMATORS
+from counterplay.evaluation.records import Band, CandidateEstimate, EvaluationRecord
 from counterplay.metrics.estimates import Estimate, estimates
 from counterplay.metrics.sensitivity import band_of_mean, bands
 
@@ -22,24 +23,24 @@ if TYPE_CHECKING:
     from counterplay.metrics.estimates import Values
 
 
-def compared(stage: Stage, contestants: Sequence[Contestant]) -> dict[str, Any]:
+def compared(stage: Stage, contestants: Sequence[Contestant]) -> EvaluationRecord:
     """Return all estimates and bands, and the differences under estimators that all share."""
     result = evaluated(stage, contestants)
-    result["comparisons"] = [
+    comparisons = tuple(
         found
         for estimator in stage.config.estimators
         if ESTIMATORS[estimator].shared and len(contestants) > 1
         for found in stage.compared(estimator, contestants)
-    ]
-    return result
+    )
+    return result.model_copy(update={"comparisons": comparisons})
 
 
-def evaluated(stage: Stage, contestants: Sequence[Contestant]) -> dict[str, Any]:
-    """Return all estimates and bands as plain values."""
+def evaluated(stage: Stage, contestants: Sequence[Contestant]) -> EvaluationRecord:
+    """Return all estimates and bands."""
     config = stage.config
     _, clusters = np.unique(stage.targets.user, return_inverse=True)
-    found: list[dict[str, Any]] = []
-    limits: list[dict[str, Any]] = []
+    found: list[CandidateEstimate] = []
+    limits: list[Band] = []
     for contestant in contestants:
         values = stage.values(contestant)
         for estimator in config.estimators:
@@ -57,17 +58,19 @@ def evaluated(stage: Stage, contestants: Sequence[Contestant]) -> dict[str, Any]
                 n_resamples=config.n_resamples,
             )
             estimated += [_root(each) for each in estimated if each.metric == "mse"]
-            found += [{"candidate": contestant.name, **each.to_dict()} for each in estimated]
+            found += [
+                CandidateEstimate(candidate=contestant.name, **each.to_dict()) for each in estimated
+            ]
             if config.gamma and ESTIMATORS[estimator].weighs:  # else no odds to be off
                 limits += _bands(contestant.name, estimator, values, weights, config)
-    return {
-        "dataset": stage.split.interactions.name,
-        "part": config.part,
-        "configuration": config.model_dump(mode="json"),
-        "estimates": found,
-        "bands": limits,
-        "cold": apart(stage, contestants),
-    }
+    return EvaluationRecord(
+        dataset=stage.split.interactions.name,
+        part=config.part,
+        configuration=config.model_dump(mode="json"),
+        estimates=tuple(found),
+        bands=tuple(limits),
+        cold=apart(stage, contestants),
+    )
 
 
 def _root(squared: Estimate) -> Estimate:
@@ -78,8 +81,8 @@ def _root(squared: Estimate) -> Estimate:
 
 def _bands(
     name: str, estimator: str, values: Values, weights: NDArray[np.float64], config: Evaluation
-) -> list[dict[str, Any]]:
-    """Return how far each estimate could be off, as plain values."""
+) -> list[Band]:
+    """Return how far each estimate could be off."""
 
     def limits(rows: NDArray[np.float64]) -> list[tuple[float, float]]:
         if config.normalise:
@@ -87,15 +90,15 @@ def _bands(
         return [band_of_mean(rows, weights, gamma) for gamma in config.gamma]
 
     return [
-        {
-            "candidate": name,
-            "metric": metric,
-            "k": k,
-            "estimator": estimator,
-            "gamma": gamma,
-            "low": float(low),
-            "high": float(high),
-        }
+        Band(
+            candidate=name,
+            metric=metric,
+            k=k,
+            estimator=estimator,
+            gamma=gamma,
+            low=float(low),
+            high=float(high),
+        )
         for (metric, k), rows in values.items()
         for gamma, (low, high) in zip(config.gamma, limits(rows), strict=True)
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from counterplay.errors import ConfigError
 from counterplay.evaluation.deployment import deployed
@@ -14,6 +14,7 @@ from counterplay.simulation.store import source_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from counterplay.evaluation.records import OnlineRecord
     from counterplay.simulation.online import OnlineTest
 
 
@@ -23,7 +24,7 @@ def online_runs(
     config: OnlineTest | None = None,
     *,
     data: str | Path | None = None,
-) -> dict[str, Any]:
+) -> OnlineRecord:
     """Deploy runs in a world, the first as the control; return what was measured, and the truth.
 
     Users are not shown what they clicked in training and validation. Unless the configuration says
