@@ -137,7 +137,7 @@ def test_bad_input_is_one_sentence(folder: Path, tmp_path: Path, run: Run) -> No
         ((erm, "--evaluation", tmp_path / "none.json"), "found nothing there; write it again"),
         ((erm, "--evaluation", erm / "model.safetensors"), "must be the JSON that"),
         ((erm, "--evaluation", tmp_path / "list.json"), "must be the JSON that"),
-        ((erm, "--evaluation", tmp_path / "strange.json"), "must be made of records"),
+        ((erm, "--evaluation", tmp_path / "strange.json"), "must be the JSON that"),
         ((erm, "--out", tmp_path / "none" / "x.html"), "--out must name a file"),
         ((erm, "--out", tmp_path), "--out must name a file"),
         ((erm, "--out", erm / "run.json"), "must not replace a part of a dataset, run, study"),

@@ -10,7 +10,7 @@ import pytest
 
 import counterplay as cp
 from counterplay.data.splits import TEST
-from counterplay.evaluation.records import OnlineRecord
+from counterplay.evaluation.deployment import OnlineRecord
 from counterplay.runs.config import run_config
 from counterplay.runs.online import online_runs
 from counterplay.runs.training import load_run, train_run

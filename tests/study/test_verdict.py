@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from counterplay.evaluation.deployment import TrueValue
 from counterplay.evaluation.estimators import ESTIMATORS, trusted
 from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
 from counterplay.evaluation.records import (
     CandidateEstimate,
     Comparison,
     EvaluationRecord,
-    TrueValue,
 )
 from counterplay.study.verdict import verdict
 

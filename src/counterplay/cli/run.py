@@ -25,6 +25,30 @@ def _column(text: str) -> Any:
     return typer.Option(help=text, rich_help_panel="Columns")
 
 
+_Order = Annotated[
+    Literal["canonical", "file"] | None,
+    typer.Option(
+        rich_help_panel="Columns",
+        help="Order of rows with equal or no timestamps: by content (canonical) or as in the "
+        "file (file).",
+        show_default="canonical",
+    ),
+]
+_Candidates = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Candidates to train, one or more of: pop, erm, ps, acl.", show_default="all"
+    ),
+]
+_Feedback = Annotated[
+    Literal["clicks", "ratings"] | None,
+    typer.Option(
+        help="Treat each row as a click (clicks) or predict the ratings (ratings).",
+        show_default="clicks",
+    ),
+]
+
+
 def run(
     context: typer.Context,
     source: Annotated[
@@ -45,32 +69,13 @@ def run(
     time: Annotated[
         str | None, _column("Timestamp column (detected if omitted; '-' for none).")
     ] = None,
-    order: Annotated[
-        Literal["canonical", "file"] | None,
-        typer.Option(
-            rich_help_panel="Columns",
-            help="Order of rows with equal or no timestamps: by content (canonical) or as in the "
-            "file (file).",
-            show_default="canonical",
-        ),
-    ] = None,
-    candidates: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Candidates to train, one or more of: pop, erm, ps, acl.", show_default="all"
-        ),
-    ] = None,
+    order: _Order = None,
+    candidates: _Candidates = None,
     model: Annotated[
         Literal["cf", "gmf", "mlp", "ncf", "attn"] | None,
         typer.Option(help="Model to train.", show_default="gmf"),
     ] = None,
-    feedback: Annotated[
-        Literal["clicks", "ratings"] | None,
-        typer.Option(
-            help="Treat each row as a click (clicks) or predict the ratings (ratings).",
-            show_default="clicks",
-        ),
-    ] = None,
+    feedback: _Feedback = None,
     scores: Annotated[
         list[Path] | None,
         typer.Option(help="File with columns user, item and score: another candidate. Repeatable."),

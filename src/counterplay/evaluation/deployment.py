@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.evaluation.records import OnlineRecord
+from counterplay.evaluation.records import Number, OfMetric, Record, Text
 from counterplay.simulation.logs import DAY, START
 from counterplay.simulation.online import OnlineTest, online_test
 from counterplay.simulation.values import demand, true_values
@@ -16,6 +16,69 @@ if TYPE_CHECKING:
 
     from counterplay.evaluation.propensities import Contestant
     from counterplay.evaluation.stage import Stage
+
+
+class Measure(OfMetric):
+    """What an online test measured."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    variance: float
+    level: float
+
+
+class _Arm(Record):
+    arm: Text
+
+
+class Arm(_Arm):
+    """An arm of an online test."""
+
+    n_users: int
+    n_sessions: int
+    measures: tuple[Measure, ...]
+
+
+class Change(OfMetric, _Arm):
+    """An arm's value minus the control's."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    p_value: float
+    level: float
+
+
+class Day(_Arm):
+    """The difference of CTR after a day; None until there are enough users."""
+
+    day: int
+    difference: Number
+    low: Number
+    high: Number
+    p_value: Number
+    level: float
+
+
+class TrueValue(OfMetric, _Arm):
+    """What the ranking of an arm is truly worth."""
+
+    value: float
+
+
+class OnlineRecord(Record):
+    """An online test in a world: online.json, and what online writes."""
+
+    world: Text
+    config: OnlineTest
+    control: Text
+    arms: tuple[Arm, ...]
+    changes: tuple[Change, ...]
+    daily: tuple[Day, ...]
+    truth: tuple[TrueValue, ...]
 
 
 def deployed(

@@ -1,4 +1,4 @@
-"""What an evaluation and an online test leave behind: typed records, whose dump is their JSON."""
+"""What an evaluation leaves behind: typed records, whose dump is its JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from counterplay.data.files import read_json
 from counterplay.display import Convertible, Shown, flat
 from counterplay.errors import DataError
 from counterplay.metrics.comparison import beyond_chance
-from counterplay.simulation.online import OnlineTest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,7 +61,9 @@ def read_as(
     return validated(kind, values, path, what, remedy)
 
 
-class _Metric(Record):
+class OfMetric(Record):
+    """What is of a metric and its cutoff."""
+
     metric: str
     k: int
 
@@ -80,7 +81,7 @@ class _Group(_Candidate):
     rows: Group
 
 
-class EstimateRecord(_Metric):
+class EstimateRecord(OfMetric):
     """An `Estimate`, whose interval is None where it has none."""
 
     estimator: str
@@ -111,7 +112,7 @@ class ColdRows(Record):
     estimates: tuple[GroupEstimate, ...]
 
 
-class Band(_Metric, _Candidate):
+class Band(OfMetric, _Candidate):
     """What an estimate could be if the odds of exposure were off by a factor `gamma`."""
 
     estimator: str
@@ -120,7 +121,7 @@ class Band(_Metric, _Candidate):
     high: float
 
 
-class Comparison(_Metric):
+class Comparison(OfMetric):
     """The difference of two candidates; `flip` is the factor of the odds that could turn it."""
 
     estimator: str
@@ -189,7 +190,7 @@ class Popularity(Record):
     logged_mean_popularity: float
 
 
-class DecileMean(_Metric, _Candidate):
+class DecileMean(OfMetric, _Candidate):
     """The plain mean of a metric on rows whose items are in a decile."""
 
     decile: int
@@ -247,66 +248,3 @@ class EvaluationRecord(Shown, Record):
     def _columns(self) -> dict[str, list[object]]:
         shown = ("candidate", "estimator", "metric", "k", "value", "low", "high")
         return {name: [getattr(each, name) for each in self.estimates] for name in shown}
-
-
-class Measure(_Metric):
-    """What an online test measured."""
-
-    value: float
-    low: float
-    high: float
-    n: int
-    variance: float
-    level: float
-
-
-class _Arm(Record):
-    arm: Text
-
-
-class Arm(_Arm):
-    """An arm of an online test."""
-
-    n_users: int
-    n_sessions: int
-    measures: tuple[Measure, ...]
-
-
-class Change(_Metric, _Arm):
-    """An arm's value minus the control's."""
-
-    value: float
-    low: float
-    high: float
-    n: int
-    p_value: float
-    level: float
-
-
-class Day(_Arm):
-    """The difference of CTR after a day; None until there are enough users."""
-
-    day: int
-    difference: Number
-    low: Number
-    high: Number
-    p_value: Number
-    level: float
-
-
-class TrueValue(_Metric, _Arm):
-    """What the ranking of an arm is truly worth."""
-
-    value: float
-
-
-class OnlineRecord(Record):
-    """An online test in a world: online.json, and what online writes."""
-
-    world: Text
-    config: OnlineTest
-    control: Text
-    arms: tuple[Arm, ...]
-    changes: tuple[Change, ...]
-    daily: tuple[Day, ...]
-    truth: tuple[TrueValue, ...]

@@ -10,7 +10,8 @@ from counterplay.report.summary import series_of
 from counterplay.report.words import chance, count, ends, measured, metric, number
 
 if TYPE_CHECKING:
-    from counterplay.evaluation.records import Day, Key, OnlineRecord
+    from counterplay.evaluation.deployment import Day, OnlineRecord
+    from counterplay.evaluation.records import Key
     from counterplay.study.records import Findings
 
 

@@ -21,17 +21,7 @@ _FEW = 6  # names that a headline can hold
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """What one estimator, or the truth, puts first.
-
-    Attributes:
-        name: Of the estimator.
-        verb: What it does.
-        candidate: What it puts first.
-        value: Its value.
-        interval: Of the value, where there is one.
-        notes: What else is to be known of it.
-        right: Whether it is truly the best; None where nobody knows.
-    """
+    """What an estimator, or the truth, puts first; `right` is None where nobody knows the truth."""
 
     name: str
     verb: str

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from counterplay.errors import ConfigError
-from counterplay.evaluation.deployment import deployed
+from counterplay.evaluation.deployment import OnlineRecord, deployed
 from counterplay.evaluation.stage import Evaluation
 from counterplay.runs.candidates import staged
 from counterplay.simulation.store import source_of
@@ -14,7 +14,6 @@ from counterplay.simulation.store import source_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from counterplay.evaluation.records import OnlineRecord
     from counterplay.simulation.online import OnlineTest
 
 

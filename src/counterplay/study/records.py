@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal
 from counterplay.data.files import read_json
 from counterplay.data.profile import Profile
 from counterplay.display import Shown
+from counterplay.evaluation.deployment import OnlineRecord
 from counterplay.evaluation.records import (
     CandidateEstimate,
     EvaluationRecord,
     Key,
     Number,
-    OnlineRecord,
     Record,
     Settings,
     Text,

@@ -22,7 +22,7 @@ from counterplay.data.publishing import check_free, working_directory
 from counterplay.data.splits import Split
 from counterplay.data.store import load_split, save
 from counterplay.errors import ConfigError, DataError
-from counterplay.evaluation.deployment import deployed
+from counterplay.evaluation.deployment import OnlineRecord, deployed
 from counterplay.evaluation.diagnostics import diagnostics
 from counterplay.evaluation.evaluator import compared
 from counterplay.evaluation.given_scores import check_scores
@@ -53,7 +53,6 @@ from counterplay.study.verdict import verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from counterplay.evaluation.records import OnlineRecord
     from counterplay.evaluation.stage import Evaluation
     from counterplay.progress import Steps
 

@@ -23,7 +23,8 @@ from counterplay.study.records import Choice, Lead, Truth, Verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from counterplay.evaluation.records import Comparison, EvaluationRecord, Key, TrueValue
+    from counterplay.evaluation.deployment import TrueValue
+    from counterplay.evaluation.records import Comparison, EvaluationRecord, Key
 
 _ROUNDING = 1e-12  # values closer than that are equal
 _SLIGHT = 1.25  # odds of exposure are easily off by that factor
