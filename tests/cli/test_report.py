@@ -51,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             k=(5,), estimators=("standard", "popularity"), gamma=(1.5, 2.0), n_resamples=200
         )
         found = compare_runs([folder / method for method in METHODS], config=how)
-    (folder / "result.json").write_text(json.dumps(found), encoding="utf-8")
+    (folder / "result.json").write_text(json.dumps(found.to_dict()), encoding="utf-8")
     return folder
 
 
@@ -172,7 +172,7 @@ def test_a_study(kind: str, tmp_path: Path, run: Run) -> None:
         study = run_study(source, tmp_path / "study", StudyConfig.model_validate(settings))
     outcome = run("report", tmp_path / "study", "--out", tmp_path / "report.html", "--json")
     assert outcome.code == 0, outcome.err
-    assert json.loads(outcome.out) == json.loads(json.dumps(study.record))
+    assert json.loads(outcome.out) == json.loads(json.dumps(study.record.to_dict()))
     page = unescape((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert study.record.verdict.headline in page
     for each in study.record.evaluation.estimates:

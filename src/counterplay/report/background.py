@@ -86,18 +86,17 @@ def _split(found: SplitRecord) -> dict[str, str]:
 
 def _cold(found: ColdRows, part: str) -> Table:
     """Return what candidates are worth to users with training rows, and to those without."""
-    columns = {
-        "candidate": [each.candidate for each in found.estimates],
-        "rows": [f"{count(each.n)} {each.rows}" for each in found.estimates],
-        "metric": [metric(*each.key) for each in found.estimates],
-        "value": [number(each.value) for each in found.estimates],
-        "interval": [ends(each) for each in found.estimates],
-    }
     title = (
         f"Cold: the {count(found.rows)} {part} rows ({share(found.share)}) of users without "
         "training rows, for whom models rank by popularity; warm: the others"
     )
-    return Table(title, columns, {"candidate", "rows", "metric"})
+    cells = [
+        (each.candidate, f"{count(each.n)} {each.rows}", metric(*each.key), number(each.value),
+         ends(each))
+        for each in found.estimates
+    ]  # fmt: skip
+    heads = ("candidate", "rows", "metric", "value", "interval")
+    return Table.of(title, heads, cells, set(heads[:3]))
 
 
 def origin_section(record: Findings) -> Section | None:

@@ -63,6 +63,14 @@ class Table(_Block):
     columns: dict[str, list[str]]
     words: Set[str]
 
+    @classmethod
+    def of(
+        cls, title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], words: Set[str]
+    ) -> Table:
+        """Return the table of some rows."""
+        columns = {head: [row[place] for row in rows] for place, head in enumerate(heads)}
+        return cls(title, columns, words)
+
     @property
     def rows(self) -> list[tuple[str, ...]]:
         """Return the cells row by row."""

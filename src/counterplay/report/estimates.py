@@ -6,8 +6,18 @@ from typing import TYPE_CHECKING
 
 from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.report import figures
-from counterplay.report.blocks import Block, Cell, Chart, Fold, Items, Matrix, Panel, Part, Section
-from counterplay.report.blocks import Table as Table
+from counterplay.report.blocks import (
+    Block,
+    Cell,
+    Chart,
+    Fold,
+    Items,
+    Matrix,
+    Panel,
+    Part,
+    Section,
+    Table,
+)
 from counterplay.report.summary import best_of
 from counterplay.report.words import NONE, count, ends, measured, metric, number, protocol
 
@@ -82,14 +92,8 @@ def _forest(record: Findings, key: Key) -> Chart:
     if record.truth:
         panels.append(_dots(TRUTH, key, [(*each, None, None) for each in record.truth.items()]))
         cells += [(TRUTH, name, number(value), NONE) for name, value in record.truth.items()]
-    columns = dict(
-        zip(
-            ("estimator", "candidate", "value", "interval"),
-            map(list, zip(*cells, strict=True)),
-            strict=True,
-        )
-    )
-    table = Table(f"{shown} by estimator and candidate", columns, {"estimator", "candidate"})
+    heads = ("estimator", "candidate", "value", "interval")
+    table = Table.of(f"{shown} by estimator and candidate", heads, cells, set(heads[:2]))
     reading = (
         "A dot is an estimate and the line through it its interval. Each panel has its own scale: "
         "look at the order of the dots, and at how far the lines overlap. The diamond is the one "

@@ -53,41 +53,30 @@ def _histogram(found: Sequence[Spread]) -> Chart:
         inverse = [1 / edge for edge in reversed(edges)]
         weight.append(_steps(place, name, "weight", inverse, of_weight[::-1]))
         bins = zip(pairwise(edges), counts, of_weight, strict=True)
-        cells += [(name, *ends, n, part) for ends, n, part in bins if n]
+        cells += [
+            (name, short(low), short(high), count(n), share(part))
+            for (low, high), n, part in bins
+            if n
+        ]
     every = [edge for each in found for edge in each.edges]
     inverses = [1 / edge for edge in every]
     share_axis = {"tickformat": ".0%", "rangemode": "tozero", "nticks": 6}
-    panels = [
-        Panel(
+    sides = (
+        (
             "Propensities: share of rows",
-            figures.figure(
-                rows,
-                figures.logarithmic("propensity (probability of having been shown)", every),
-                figures.axis("share of rows (%)", **share_axis),
-            ),
-            280,
+            "propensity (probability of having been shown)",
+            every,
+            rows,
         ),
-        Panel(
-            "Weights: share of all weight",
-            figures.figure(
-                weight,
-                figures.logarithmic("weight of a row (times)", inverses),
-                figures.axis("share of all weight (%)", **share_axis),
-            ),
-            280,
-        ),
-    ]
-    table = Table(
-        "Rows and weight by propensity",
-        {
-            "estimator": [name for name, *_ in cells],
-            "from": [short(low) for _, low, *_ in cells],
-            "to": [short(high) for _, _, high, *_ in cells],
-            "rows": [count(n) for *_, n, _ in cells],
-            "share of all weight": [share(part) for *_, part in cells],
-        },
-        {"estimator"},
+        ("Weights: share of all weight", "weight of a row (times)", inverses, weight),
     )
+    panels = []
+    for title, unit, ticks, traces in sides:
+        x = figures.logarithmic(unit, ticks)
+        y = figures.axis(f"{title.partition(': ')[2]} (%)", **share_axis)
+        panels.append(Panel(title, figures.figure(traces, x, y), 280))
+    heads = ("estimator", "from", "to", "rows", "share of all weight")
+    table = Table.of("Rows and weight by propensity", heads, cells, {"estimator"})
     reading = (
         "A row's weight is the inverse of its propensity: at 0.01 it counts a hundred times. The "
         "more of all weight lies far to the right, the fewer rows an estimate really rests on."
@@ -156,25 +145,15 @@ def _calibration(found: Sequence[Calibration]) -> Chart:
         ]
         x, y = [bin_.estimated for bin_ in bins], [bin_.true for bin_ in bins]
         traces.append(figures.line(place, x, y, hover))
-        cells += [(each.name, bin_) for bin_ in each.bins]
-    known = Table(
-        "Correlation with the true propensities, row by row",
-        {
-            "estimator": [each.name for each in found],
-            "correlation": [number(each.correlation, "+") for each in found],
-        },
-        {"estimator"},
-    )
-    table = Table(
-        "Estimated and true propensities by bin",
-        {
-            "estimator": [name for name, _ in cells],
-            "rows": [count(bin_.n) for _, bin_ in cells],
-            "estimated": [number(bin_.estimated) for _, bin_ in cells],
-            "true": [number(bin_.true) for _, bin_ in cells],
-        },
-        {"estimator"},
-    )
+        cells += [
+            (each.name, count(bin_.n), number(bin_.estimated), number(bin_.true))
+            for bin_ in each.bins
+        ]
+    title = "Correlation with the true propensities, row by row"
+    told = [(each.name, number(each.correlation, "+")) for each in found]
+    known = Table.of(title, ("estimator", "correlation"), told, {"estimator"})
+    heads = ("estimator", "rows", "estimated", "true")
+    table = Table.of("Estimated and true propensities by bin", heads, cells, {"estimator"})
     x_axis = figures.logarithmic("estimated propensity (probability)", points)
     y_axis = figures.logarithmic("true propensity (probability)", points)
     reading = (

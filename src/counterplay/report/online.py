@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from counterplay.evaluation.records import Key
     from counterplay.study.records import Findings
 
+Truths = dict[tuple[str, str, int], float]  # by arm, metric and cutoff
+
 
 def online_section(record: Findings) -> Section | None:
     """Return the arms, their differences to the control, and what daily looks could conclude."""
@@ -33,9 +35,6 @@ def online_section(record: Findings) -> Section | None:
         "This is the test that offline estimates try to foresee, here with the truth beside it."
     )
     return Section("online", "The online test", reading, blocks)
-
-
-Truths = dict[tuple[str, str, int], float]
 
 
 def _arms(found: OnlineRecord, headline: Key | None, truth: Truths) -> Chart:
@@ -64,16 +63,12 @@ def _arms(found: OnlineRecord, headline: Key | None, truth: Truths) -> Chart:
                 "marker": mark,
             }
         )
-    table = Table(
-        f"{metric(*key)} online",
-        {
-            "candidate": list(rows),
-            "value": [number(each.value) for each in rows.values()],
-            "interval": [ends(each) for each in rows.values()],
-            "truth": [number(value) for value in known],
-        },
-        {"candidate"},
-    )
+    cells = [
+        (name, number(each.value), ends(each), number(value))
+        for (name, each), value in zip(rows.items(), known, strict=True)
+    ]
+    heads = ("candidate", "value", "interval", "truth")
+    table = Table.of(f"{metric(*key)} online", heads, cells, {"candidate"})
     reading = (
         "A dot is what was measured, the line through it its interval, the upright stroke the "
         "truth. The diamond did best online."
@@ -83,34 +78,24 @@ def _arms(found: OnlineRecord, headline: Key | None, truth: Truths) -> Chart:
 
 
 def _measures(found: OnlineRecord, truth: Truths) -> Table:
-    rows = [(arm, each) for arm in found.arms for each in arm.measures]
-    return Table(
-        "All measures",
-        {
-            "candidate": [arm.arm for arm, _ in rows],
-            "users": [count(arm.n_users) for arm, _ in rows],
-            "sessions": [count(arm.n_sessions) for arm, _ in rows],
-            "metric": [metric(*each.key) for _, each in rows],
-            "value": [number(each.value) for _, each in rows],
-            "interval": [ends(each) for _, each in rows],
-            "truth": [number(truth.get((arm.arm, *each.key))) for arm, each in rows],
-        },
-        {"candidate", "metric"},
-    )
+    cells = [
+        (arm.arm, count(arm.n_users), count(arm.n_sessions), metric(*each.key), number(each.value),
+         ends(each), number(truth.get((arm.arm, *each.key))))
+        for arm in found.arms
+        for each in arm.measures
+    ]  # fmt: skip
+    heads = ("candidate", "users", "sessions", "metric", "value", "interval", "truth")
+    return Table.of("All measures", heads, cells, {"candidate", "metric"})
 
 
 def _changes(found: OnlineRecord) -> Table:
-    return Table(
-        f"Differences to {found.control}",
-        {
-            "candidate": [each.arm for each in found.changes],
-            "metric": [metric(*each.key) for each in found.changes],
-            "difference": [number(each.value, "+") for each in found.changes],
-            "interval": [ends(each, "+") for each in found.changes],
-            "p": [chance(each.p_value) for each in found.changes],
-        },
-        {"candidate", "metric"},
-    )
+    cells = [
+        (each.arm, metric(*each.key), number(each.value, "+"), ends(each, "+"),
+         chance(each.p_value))
+        for each in found.changes
+    ]  # fmt: skip
+    heads = ("candidate", "metric", "difference", "interval", "p")
+    return Table.of(f"Differences to {found.control}", heads, cells, {"candidate", "metric"})
 
 
 def _daily(record: Findings, rows: list[Day], control: str) -> Chart:
@@ -131,17 +116,13 @@ def _daily(record: Findings, rows: list[Day], control: str) -> Chart:
     x = figures.axis("day (of the test)", nticks=8, tickformat="d")
     y = figures.axis("difference in CTR (clicks a place)", nticks=6)
     y |= {"zeroline": True, "zerolinecolor": "@muted"}
-    table = Table(
-        "Difference in CTR after each day",
-        {
-            "candidate": [each.arm for each in rows],
-            "day": [str(each.day) for each in rows],
-            "difference": [number(each.difference, "+") for each in rows],
-            "interval": [ends(each, "+") for each in rows],
-            "always-valid p": [chance(each.p_value) for each in rows],
-        },
-        {"candidate"},
-    )
+    cells = [
+        (each.arm, str(each.day), number(each.difference, "+"), ends(each, "+"),
+         chance(each.p_value))
+        for each in rows
+    ]  # fmt: skip
+    heads = ("candidate", "day", "difference", "interval", "always-valid p")
+    table = Table.of("Difference in CTR after each day", heads, cells, {"candidate"})
     reading = (
         f"Clicks a shown place, minus those of {control}; the bounds are always "
         "valid, so a test may be ended on the first day on which they leave out 0."

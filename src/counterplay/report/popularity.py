@@ -63,20 +63,15 @@ def popularity(record: Findings, found: Popularity) -> Chart:
 
 def breadth(found: Popularity) -> Table:
     """Return how many different items are recommended, and how unequally."""
-    rows = found.recommended
-    logged = found.logged_mean_popularity
-    return Table(
-        f"How broad the recommendations are; mean popularity of what was logged: {short(logged)}",
-        {
-            "candidate": [each.candidate for each in rows],
-            "list": [f"top {each.k}" for each in rows],
-            "users": [count(each.n_users) for each in rows],
-            "mean popularity": [short(each.mean_popularity) for each in rows],
-            "items ever recommended": [share(each.coverage) for each in rows],
-            "Gini": [number(each.gini) for each in rows],
-        },
-        {"candidate", "list"},
-    )
+    logged = short(found.logged_mean_popularity)
+    cells = [
+        (each.candidate, f"top {each.k}", count(each.n_users), short(each.mean_popularity),
+         share(each.coverage), number(each.gini))
+        for each in found.recommended
+    ]  # fmt: skip
+    title = f"How broad the recommendations are; mean popularity of what was logged: {logged}"
+    heads = ("candidate", "list", "users", "mean popularity", "items ever recommended", "Gini")
+    return Table.of(title, heads, cells, {"candidate", "list"})
 
 
 def by_decile(record: Findings, found: Sequence[DecileMean], headline: Key) -> Chart:
@@ -98,17 +93,13 @@ def by_decile(record: Findings, found: Sequence[DecileMean], headline: Key) -> C
         errors = [each.low for each in own], [each.high for each in own]
         traces.append(figures.line(one.place, x, y, hover, errors=errors))
     shown = metric(*key)
-    table = Table(
-        f"{shown} by popularity decile of the target",
-        {
-            "candidate": [each.candidate for each in rows],
-            "decile": [str(each.decile) for each in rows],
-            "rows": [count(each.n) for each in rows],
-            "value": [number(each.value) for each in rows],
-            "interval": [ends(each) for each in rows],
-        },
-        {"candidate"},
-    )
+    cells = [
+        (each.candidate, str(each.decile), count(each.n), number(each.value), ends(each))
+        for each in rows
+    ]
+    heads = ("candidate", "decile", "rows", "value", "interval")
+    title = f"{shown} by popularity decile of the target"
+    table = Table.of(title, heads, cells, {"candidate"})
     x_axis = figures.axis(_DECILES, dtick=1, showgrid=False)
     y_axis = figures.axis(measured(*key), rangemode="tozero", nticks=6)
     reading = (

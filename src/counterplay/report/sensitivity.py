@@ -27,17 +27,12 @@ def sensitivity_section(record: Findings) -> Section | None:
     for estimator in dict.fromkeys(each.estimator for each in found):
         own = [each for each in found if each.estimator == estimator]
         panels.append(_bands(estimator, series, own, fitted.get(estimator, {}), key))
-    table = Table(
-        f"Smallest and largest {metric(*key)} at each Γ",
-        {
-            "estimator": [each.estimator for each in found],
-            "candidate": [each.candidate for each in found],
-            "Γ": [short(each.gamma) for each in found],
-            "low": [number(each.low) for each in found],
-            "high": [number(each.high) for each in found],
-        },
-        {"estimator", "candidate"},
-    )
+    cells = [
+        (each.estimator, each.candidate, short(each.gamma), number(each.low), number(each.high))
+        for each in found
+    ]
+    heads = ("estimator", "candidate", "Γ", "low", "high")
+    table = Table.of(f"Smallest and largest {metric(*key)} at each Γ", heads, cells, set(heads[:2]))
     reading = (
         "A line is all that an estimate could be if the true odds of exposure differed from the "
         "fitted ones by up to Γ, row by row, in the worst way; at 1× they are taken as they are. "
