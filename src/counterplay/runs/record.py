@@ -20,6 +20,7 @@ from counterplay.data.files import check_digest, difference, digest_of, read_jso
 from counterplay.data.formats import first_line
 from counterplay.data.publishing import new_file
 from counterplay.data.store import describe
+from counterplay.display import Shown, pairs
 from counterplay.errors import CheckpointError, DataError
 from counterplay.evaluation.records import EstimateRecord, Number, Record, Text
 from counterplay.learning.methods import method_of
@@ -50,7 +51,7 @@ class Dataset(Record):
     split_fingerprint: str
 
 
-class RunRecord(Record):
+class RunRecord(Shown, Record):
     """What came of a training: run.json."""
 
     format: int = FORMAT
@@ -72,6 +73,15 @@ class RunRecord(Record):
     @field_serializer("configuration")
     def _plain(self, configuration: RunConfig) -> dict[str, Any]:
         return configuration.model_dump(mode="json")  # of the method's own kind
+
+    def _title(self) -> str:
+        return (
+            f"of {self.configuration.method} on {self.dataset.name!r}: {len(self.epochs)} epochs, "
+            f"the best is {self.best_epoch}; {self.stopped}"
+        )
+
+    def _columns(self) -> dict[str, list[object]]:
+        return pairs({} if self.validation is None else self.validation.to_dict())
 
     def model_of(self, role: str) -> str:
         """Return the name of the model that plays a role."""

@@ -126,7 +126,7 @@ class Plan(Record):
     notes: tuple[Text, ...] = ()
 
 
-class Findings(Record):
+class Findings(Shown, Record):
     """All that a report can be made of; what is not there is left out of it."""
 
     name: Text
@@ -143,6 +143,16 @@ class Findings(Record):
     runs: tuple[NamedRun, ...] = ()
     evaluation: EvaluationRecord | None = None
     online: OnlineRecord | None = None
+
+    def _title(self) -> str:
+        said = self.verdict.headline if self.verdict else f"{len(self.runs)} runs"
+        return f"of {self.name!r}: {said}"
+
+    def _columns(self) -> dict[str, list[object]]:
+        names = {"estimator": "estimator", "puts first": "candidate", "before": "runner_up"}
+        names |= {end: end for end in ("value", "low", "high")}
+        choices = self.verdict.choices if self.verdict else ()
+        return {shown: [getattr(each, key) for each in choices] for shown, key in names.items()}
 
     @property
     def estimates(self) -> tuple[CandidateEstimate, ...]:
@@ -225,15 +235,10 @@ class Study(Shown):
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def _title(self) -> str:
-        return f"of {self.record.name!r}: {self.record.verdict.headline}"
+        return self.record._title()
 
     def _columns(self) -> dict[str, list[object]]:
-        names = {"estimator": "estimator", "puts first": "candidate", "before": "runner_up"}
-        names |= {end: end for end in ("value", "low", "high")}
-        return {
-            shown: [getattr(each, key) for each in self.record.verdict.choices]
-            for shown, key in names.items()
-        }
+        return self.record._columns()
 
 
 def load_study(directory: str | Path) -> Study:
