@@ -23,7 +23,8 @@ def run() -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore", CounterplayWarning)
             world = demo_world(Path(folder), seed)
-            record = run_study(world, Path(folder) / "study", StudyConfig(seed=seed)).record
+            study = run_study(world, Path(folder) / "study", StudyConfig(seed=seed))
+            record = study.record.to_dict()
         found = record["verdict"]
         choices = {each["estimator"]: each for each in found["choices"]}
         truth = found["truth"]

@@ -134,11 +134,11 @@ def _fit(data: Path, name: str, settings: dict[str, Any]) -> dict[str, Any]:
         )
         result = {
             "settings": settings,
-            "seconds": ends[record["best_epoch"]],
+            "seconds": ends[record.best_epoch],
             "epochs": len(ends),
-            "best_epoch": record["best_epoch"],
-            "parameters": record["parameters"]["candidate"],
-            "validation": record["validation"],
+            "best_epoch": record.best_epoch,
+            "parameters": record.parameters["candidate"],
+            "validation": record.to_dict()["validation"],
         }
         summary.write_text(json.dumps(result))
         print(label, f"{result['seconds']:.0f} s", result["validation"]["value"], flush=True)

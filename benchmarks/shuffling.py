@@ -114,7 +114,7 @@ def _validation(case: Case, chunk: int, seed: int) -> float:
             mock.patch.object(batches, "_rows_together", return_value=batches._BLOCK),
         ):
             record = train_run(_log(case), folder, config)
-        kept.write_text(json.dumps(record["validation"]["value"]))
+        kept.write_text(json.dumps(record.validation.value if record.validation else None))
         shutil.rmtree(folder)
     return float(json.loads(kept.read_text()))
 

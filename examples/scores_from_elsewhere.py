@@ -64,9 +64,9 @@ def main() -> None:
         ):
             table = pl.DataFrame(pairs | {"score": scores.reshape(-1)})
             result = cp.evaluate_scores(table, Path(folder) / "clicks", quick)
-            for each in result["estimates"]:
-                value = f"{each['value']:.3f} [{each['low']:.3f}, {each['high']:.3f}]"
-                print(f"{name:>12}  {each['estimator']:>10}  {each['metric']:>4}@10  {value}")
+            for each in result.estimates:
+                value = f"{each.value:.3f} [{each.low:.3f}, {each.high:.3f}]"
+                print(f"{name:>12}  {each.estimator:>10}  {each.metric:>4}@10  {value}")
 
 
 if __name__ == "__main__":

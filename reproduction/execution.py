@@ -104,7 +104,7 @@ def _trained(job: TrainJob, place: Place) -> Result:
     """Train, going on from a checkpoint where there is one, and evaluate."""
     run, data = place.out / "work" / job.key, place.log(job.data)
     try:
-        record = train_run(data, run, _config(job, place), resume=True)
+        record = train_run(data, run, _config(job, place), resume=True).to_dict()
         metrics = _evaluated(job, place)
     except Exception:
         shutil.rmtree(run, ignore_errors=True)  # to begin anew; an interruption leaves it
@@ -147,7 +147,7 @@ def _evaluated(job: TrainJob, place: Place) -> list[dict[str, Any]]:
             estimators=("standard",) if world is None else ("standard", "oracle"),
         )
         result = evaluate_run(run, data, config, world=world)
-        found += [{name: each[name] for name in _KEPT} for each in result["estimates"]]
+        found += [{name: getattr(each, name) for name in _KEPT} for each in result.estimates]
     if world is not None:
         stage, (contestant,) = staged([run], data, Evaluation(), world=world)
         assert stage.world is not None

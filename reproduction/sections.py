@@ -11,6 +11,8 @@ from counterplay.report.blocks import Block, Chart, Panel, Part, Prose, Section,
 from counterplay.report.page import write_report
 from counterplay.report.summary import Summary
 from counterplay.report.words import NONE, listed, share
+from counterplay.runs.config import config_of
+from counterplay.study.records import Findings, NamedRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,7 +45,23 @@ def reproduction_words(found: Row) -> tuple[str, tuple[str, ...]]:
 def write_page(record: Row, path: str | Path) -> None:
     """Write the page of a reproduction."""
     top = Summary(*reproduction_words(record["reproduction"]), "", ())
-    write_report(record, path, top=top, first=(claims_section, cells_section, families_section))
+    makers = (claims_section, cells_section, families_section)
+    findings = Findings(
+        name=record["name"],
+        versions=record.get("versions"),
+        commands=record.get("commands", ()),
+        runs=tuple(_run(each) for each in record["runs"]),
+    )
+    first = [found for make in makers if (found := make(record)) is not None]
+    write_report(findings, path, top=top, first=first)
+
+
+def _run(found: Row) -> NamedRun:
+    """Return the record of a run of which only what a page needs was kept."""
+    kept = {name: value for name, value in found.items() if name in NamedRun.model_fields}
+    config = config_of(found["configuration"])
+    kept |= {"configuration": config, "seed": config.training.seed}
+    return NamedRun(**{"data": "", "ess": None, "threads": 1} | kept)
 
 
 def claims_section(record: Row) -> Section | None:
@@ -160,8 +178,11 @@ def _dots(column: str, cells: list[Row]) -> Panel:
         for name, each in zip(names, cells, strict=True)
     ]
     best = values.index(max(values)) if len(values) > 1 else None
-    low, high = [each["low"] for each in cells], [each["high"] for each in cells]
-    return Panel(column, *figures.dots(names, values, low, high, hover, best, _SHOWN))
+    points = [
+        (name, each["value"], each["low"], each["high"])
+        for name, each in zip(names, cells, strict=True)
+    ]
+    return Panel(column, *figures.dots(points, best, _SHOWN, hover))
 
 
 def _names(cells: list[Row]) -> list[str]:

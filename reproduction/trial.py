@@ -116,7 +116,7 @@ def run_trial(
         runs.append(folder / name)
         wanted = _run_config(name, split.train, config)
         record = train_run(data, runs[-1], wanted, resume=True)
-        if record["configuration"] != wanted.model_dump(mode="json"):
+        if record.to_dict()["configuration"] != wanted.model_dump(mode="json"):
             raise _stale(runs[-1])
     base = Evaluation(metrics=config.metrics, k=config.k, seed=config.seed)
     stage, contestants = staged(runs, data, base, world=world)

@@ -36,6 +36,9 @@ class Shown:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._title()}>"
 
+    def __str__(self) -> str:
+        return repr(self)
+
     def _repr_html_(self) -> str:
         return html_table(f"{type(self).__name__} {self._title()}", self._columns())
 

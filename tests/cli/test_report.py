@@ -51,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             k=(5,), estimators=("standard", "popularity"), gamma=(1.5, 2.0), n_resamples=200
         )
         found = compare_runs([folder / method for method in METHODS], config=how)
-    (folder / "result.json").write_text(json.dumps(found), encoding="utf-8")
+    (folder / "result.json").write_text(json.dumps(found.to_dict()), encoding="utf-8")
     return folder
 
 
@@ -137,7 +137,7 @@ def test_bad_input_is_one_sentence(folder: Path, tmp_path: Path, run: Run) -> No
         ((erm, "--evaluation", tmp_path / "none.json"), "found nothing there; write it again"),
         ((erm, "--evaluation", erm / "model.safetensors"), "must be the JSON that"),
         ((erm, "--evaluation", tmp_path / "list.json"), "must be the JSON that"),
-        ((erm, "--evaluation", tmp_path / "strange.json"), "must be made of records"),
+        ((erm, "--evaluation", tmp_path / "strange.json"), "must be the JSON that"),
         ((erm, "--out", tmp_path / "none" / "x.html"), "--out must name a file"),
         ((erm, "--out", tmp_path), "--out must name a file"),
         ((erm, "--out", erm / "run.json"), "must not replace a part of a dataset, run, study"),
@@ -172,11 +172,11 @@ def test_a_study(kind: str, tmp_path: Path, run: Run) -> None:
         study = run_study(source, tmp_path / "study", StudyConfig.model_validate(settings))
     outcome = run("report", tmp_path / "study", "--out", tmp_path / "report.html", "--json")
     assert outcome.code == 0, outcome.err
-    assert json.loads(outcome.out) == json.loads(json.dumps(study.record))
+    assert json.loads(outcome.out) == json.loads(json.dumps(study.record.to_dict()))
     page = unescape((tmp_path / "report.html").read_text(encoding="utf-8"))
-    assert study.record["verdict"]["headline"] in page
-    for each in study.record["evaluation"]["estimates"]:
-        assert f"{each['value']:.4f}" in page
+    assert study.record.verdict.headline in page
+    for each in study.record.evaluation.estimates:
+        assert f"{each.value:.4f}" in page
     chapters = {"estimates", "differences", "sensitivity", "training", "exposure", "data", "origin"}
     chapters |= {"online"} if kind == "world" else set()
     assert set(re.findall(r'<section id="(\w+)"', page)) == chapters

@@ -306,7 +306,7 @@ def test_an_online_test_on_the_terminal(folder: Path, run: Run) -> None:
     outcome = run("online", folder / "world", folder / "erm", folder / "acl", *options)
     assert outcome.code == 0, outcome.err
     config = OnlineTest(n_days=3, k=(3, 5), seed=2)
-    result = online_runs(folder / "world", [folder / "erm", folder / "acl"], config)
+    result = online_runs(folder / "world", [folder / "erm", folder / "acl"], config).to_dict()
     assert outcome.out.splitlines()[0] == "synthetic-history, 3 days; 95% intervals over users"
     arms, mark, changes = outcome.out.partition("difference to erm")
     assert mark

@@ -5,13 +5,13 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
 import counterplay as cp
+from counterplay.evaluation.records import EvaluationRecord, GroupEstimate
 from counterplay.evaluation.stage import Evaluation
 from counterplay.report.page import render
 from counterplay.runs.candidates import compare_runs, evaluate_run
@@ -61,11 +61,12 @@ def runs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def values(found: dict[str, Any], rows: str, metric: str = "mrr") -> dict[str, Any]:
+def values(found: EvaluationRecord, rows: str, metric: str = "mrr") -> dict[str, GroupEstimate]:
+    assert found.cold is not None
     return {
-        each["candidate"]: each
-        for each in found["cold"]["estimates"]
-        if each["rows"] == rows and each["metric"] == metric
+        each.candidate: each
+        for each in found.cold.estimates
+        if each.rows == rows and each.metric == metric
     }
 
 
@@ -74,26 +75,28 @@ def test_cold_rows_are_evaluated_apart(data: Path, runs: Path) -> None:
     cold = ~np.isin(split.test.user, split.train.user)
     assert 0.5 < cold.mean() < 1
     found = compare_runs([runs / name for name in NAMES], data, HOW)
-    assert found["cold"]["rows"] == cold.sum()
-    assert found["cold"]["share"] == cold.mean()
+    assert found.cold is not None
+    assert found.cold.rows == cold.sum()
+    assert found.cold.share == cold.mean()
     warm, others = values(found, "warm"), values(found, "cold")
-    whole = {
-        each["candidate"]: each["value"] for each in found["estimates"] if each["metric"] == "mrr"
-    }
+    whole = {each.candidate: each.value for each in found.estimates if each.metric == "mrr"}
     for name in NAMES:
-        assert (warm[name]["n"], others[name]["n"]) == ((~cold).sum(), cold.sum())
-        mixed = cold.mean() * others[name]["value"] + (1 - cold.mean()) * warm[name]["value"]
+        assert (warm[name].n, others[name].n) == ((~cold).sum(), cold.sum())
+        mixed = cold.mean() * others[name].value + (1 - cold.mean()) * warm[name].value
         assert whole[name] == pytest.approx(mixed)
-        assert warm[name]["low"] <= warm[name]["value"] <= warm[name]["high"]
+        low, high = warm[name].low, warm[name].high
+        assert low is not None
+        assert high is not None
+        assert low <= warm[name].value <= high
     for name in ("cf", "gmf", "mlp", "ncf"):
-        assert others[name] == others["pop"] | {"candidate": name}
-        assert warm[name]["value"] != warm["pop"]["value"]
-    assert others["attn"]["value"] != others["pop"]["value"]  # it reads rows after training
+        assert others[name] == others["pop"].model_copy(update={"candidate": name})
+        assert warm[name].value != warm["pop"].value
+    assert others["attn"].value != others["pop"].value  # it reads rows after training
 
 
 def test_without_cold_rows_nothing_is_said_of_them(dataset: Path, tmp_path: Path) -> None:
     train_run(dataset, tmp_path / "run", run_config(None, FAST))
-    assert evaluate_run(tmp_path / "run", dataset, HOW)["cold"] is None
+    assert evaluate_run(tmp_path / "run", dataset, HOW).cold is None
 
 
 def test_where_all_rows_are_cold_there_are_no_warm_estimates(tmp_path: Path) -> None:
@@ -101,9 +104,10 @@ def test_where_all_rows_are_cold_there_are_no_warm_estimates(tmp_path: Path) -> 
     part = np.where(log.user < 30, 0, 2).astype(np.int8)
     cp.save(cp.Split(log, part, "any"), tmp_path / "data")
     train_run(tmp_path / "data", tmp_path / "run", run_config(None, FAST))
-    found = evaluate_run(tmp_path / "run", tmp_path / "data", HOW)["cold"]
-    assert found["share"] == 1
-    assert {each["rows"] for each in found["estimates"]} == {"cold"}
+    found = evaluate_run(tmp_path / "run", tmp_path / "data", HOW).cold
+    assert found is not None
+    assert found.share == 1
+    assert {each.rows for each in found.estimates} == {"cold"}
 
 
 def test_ratings_of_cold_users_are_the_items_means(data: Path, runs: Path) -> None:
@@ -116,7 +120,7 @@ def test_ratings_of_cold_users_are_the_items_means(data: Path, runs: Path) -> No
     for item in range(5):
         own = split.train.rating[split.train.item == item]
         np.testing.assert_allclose(found[:, item], (own.sum() + mean) / (len(own) + 1), rtol=1e-5)
-    assert values(evaluate_run(runs / "ratings", data, HOW), "cold", "mse")["ratings"]["n"] > 0
+    assert values(evaluate_run(runs / "ratings", data, HOW), "cold", "mse")["ratings"].n > 0
 
 
 @pytest.mark.parametrize("name", ["cf", "gmf", "mlp", "ncf"])
@@ -196,10 +200,11 @@ def test_a_study_says_so(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cp.CounterplayWarning)
         study = cp.run_study(frame, tmp_path / "study", config)
-    counts = study.record["split"]["cold"]
-    n = study.record["evaluation"]["cold"]["rows"]
+    counts = study.record.split.cold
+    assert study.record.evaluation.cold is not None
+    n = study.record.evaluation.cold.rows
     assert counts["test"]["user"] == n > 100
-    told = [note for note in study.record["evaluation"]["notes"] if "without a training" in note]
+    told = [note for note in study.record.evaluation.notes if "without a training" in note]
     assert sum(f"{n:,} of 240 test rows" in note for note in told) == 1
     page = render(study.record)
     assert "test rows of users without training rows" in page

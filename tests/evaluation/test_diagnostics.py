@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 import counterplay as cp
 from counterplay.evaluation import diagnostics as module
-from counterplay.evaluation.diagnostics import diagnostics
 from counterplay.evaluation.propensities import Contestant, popularity
 from counterplay.evaluation.stage import Evaluation, Stage
 from counterplay.metrics.exposure import calibration, popularity_deciles
@@ -28,6 +27,13 @@ from counterplay.simulation.writing import split_by_rounds
 pytestmark = pytest.mark.filterwarnings("ignore::counterplay.CounterplayWarning")  # tiny logs
 
 RATES = 1.0, 0.3, 0.5
+
+
+def diagnostics(stage: Stage, contestants: list[Contestant], **options: Any) -> dict[str, Any]:
+    """Return the diagnostics as JSON has them."""
+    plain = module.diagnostics(stage, contestants, **options).to_dict()
+    found: dict[str, Any] = json.loads(json.dumps(plain))
+    return found
 
 
 @dataclass

@@ -74,8 +74,7 @@ def test_one_of_ones_own_weighs_rows(dataset: Path, monkeypatch: pytest.MonkeyPa
     )
     how = cp.Evaluation(estimators=("standard", "even"), n_resamples=200, metrics=("hit",))
     values = {
-        each["estimator"]: each["value"]
-        for each in cp.evaluate_scores(table, dataset, how)["estimates"]
+        each.estimator: each.value for each in cp.evaluate_scores(table, dataset, how).estimates
     }
     even = split.test.item % 2 == 0
     n_hits = values["standard"] * len(even)  # only even items are among the first ten

@@ -77,7 +77,7 @@ def test_ones_own_is_trained_kept_loaded_and_evaluated(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = run_config(None, [*QUICK, f"method={OWN}", "training.margin=0.25"])
-    record = train_run(dataset, tmp_path / "run", config)
+    record = train_run(dataset, tmp_path / "run", config).to_dict()
     assert record["configuration"]["training"]["margin"] == 0.25
     assert config_of(json.loads(json.dumps(record["configuration"]))) == config
     assert list(record["parameters"]) == ["candidate"]
@@ -85,7 +85,7 @@ def test_ones_own_is_trained_kept_loaded_and_evaluated(
     assert (exposure, link) == (None, None)
     assert isinstance(candidate, cp.Scorer)
     how = cp.Evaluation(estimators=("standard",), n_resamples=200)
-    assert cp.evaluate_run(tmp_path / "run", config=how)["estimates"]
+    assert cp.evaluate_run(tmp_path / "run", config=how).estimates
     monkeypatch.undo()
     monkeypatch.delitem(sys.modules, "own_method")
     with pytest.raises(cp.ConfigError, match="must be importable; found 'own_method:Bpr'"):

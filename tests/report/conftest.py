@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from counterplay.study.records import Findings
+
 CANDIDATES = ("pop", "erm", "ps", "acl")
-Record = dict[str, Any]
+Values = dict[str, Any]
 _VALUES = {
     "standard": (0.3120, 0.2980, 0.2710, 0.2634),
     "popularity": (0.0210, 0.0522, 0.0561, 0.0574),
@@ -21,8 +22,13 @@ _ESS = {"standard": 4000.0, "popularity": 812.4, "robust-shared": 655.2, "oracle
 _METRICS = (("hit", 10, 1.0), ("ndcg", 10, 0.55), ("mrr", 10, 0.42))
 
 
-def make_record(names: tuple[str, ...] = CANDIDATES, log: str = "synthetic") -> Record:
+def make_record(names: tuple[str, ...] = CANDIDATES, log: str = "synthetic") -> Findings:
     """Return a whole record with these candidates."""
+    return Findings.model_validate(make_values(names, log))
+
+
+def make_values(names: tuple[str, ...] = CANDIDATES, log: str = "synthetic") -> Values:
+    """Return its plain values, as JSON has them."""
     runs = [_run(name, place) for place, name in enumerate(names)]
     best = names[min(3, len(names) - 1)]
     return {
@@ -47,7 +53,7 @@ def make_record(names: tuple[str, ...] = CANDIDATES, log: str = "synthetic") -> 
     }
 
 
-def _run(name: str, place: int) -> Record:
+def _run(name: str, place: int) -> Values:
     method = ("erm", "erm", "ps", "acl")[place % 4]
     candidate = "pop" if place % 4 == 0 else "gmf"
     epochs = [_epoch(number, method) for number in range(40)]
@@ -74,6 +80,8 @@ def _run(name: str, place: int) -> Record:
         "parameters": parameters,
         "epochs": epochs,
         "best_epoch": 29,
+        "ess": epochs[29]["ess"],
+        "threads": 1,
         "stopped": "no better validation value for 10 epochs",
         "validation": {
             "metric": "hit",
@@ -85,11 +93,14 @@ def _run(name: str, place: int) -> Record:
             "high": 0.6183,
             "level": 0.95,
             "n": 4100,
+            "ess": 4100.0,
+            "top_share": 0.01,
+            "normalised": True,
         },
     }
 
 
-def _epoch(number: int, method: str) -> Record:
+def _epoch(number: int, method: str) -> Values:
     fall = math.exp(-number / 8)
     weighted, game = method in ("ps", "acl"), method == "acl"
     return {
@@ -107,7 +118,7 @@ def _epoch(number: int, method: str) -> Record:
     }
 
 
-def _profile(log: str) -> Record:
+def _profile(log: str) -> Values:
     levels = ("0%", "25%", "50%", "75%", "90%", "99%", "100%")
     return {
         "name": log,
@@ -130,7 +141,7 @@ def _profile(log: str) -> Record:
     }
 
 
-def _evaluation(names: tuple[str, ...], log: str) -> Record:
+def _evaluation(names: tuple[str, ...], log: str) -> Values:
     estimates, bands, comparisons = [], [], []
     for estimator, values in _VALUES.items():
         found = {
@@ -179,7 +190,7 @@ def _evaluation(names: tuple[str, ...], log: str) -> Record:
 
 def _comparisons(
     found: dict[str, float], estimator: str, metric: str, k: int, scale: float
-) -> list[Record]:
+) -> list[Values]:
     rows = []
     names = list(found)
     for place, first in enumerate(names):
@@ -210,7 +221,7 @@ def _comparisons(
     return rows
 
 
-def _diagnostics(names: tuple[str, ...]) -> Record:
+def _diagnostics(names: tuple[str, ...]) -> Values:
     edges = np.logspace(-2, 0, 25)
     middles = (np.log10(edges[1:]) + np.log10(edges[:-1])) / 2
     levels = ("0%", "1%", "25%", "50%", "75%", "99%", "100%")
@@ -290,7 +301,7 @@ def _diagnostics(names: tuple[str, ...]) -> Record:
     }
 
 
-def _online(names: tuple[str, ...]) -> Record:
+def _online(names: tuple[str, ...]) -> Values:
     truth = (0.0168, 0.0437, 0.0466, 0.0483)
     arms, changes, daily = [], [], []
     for place, name in enumerate(names):
@@ -302,6 +313,7 @@ def _online(names: tuple[str, ...]) -> Record:
                 "n_sessions": 3507,
                 "measures": [
                     {"metric": metric, "k": k, "value": v, "low": v - 0.002, "high": v + 0.002}
+                    | {"n": 500, "variance": 0.02, "level": 0.95}
                     for metric, k, v in (("ctr", 10, value * 3), ("hit", 10, value))
                 ],
             }
@@ -315,7 +327,9 @@ def _online(names: tuple[str, ...]) -> Record:
                     "value": scale * (value - 0.0174),
                     "low": scale * (value - 0.0174) - 0.003,
                     "high": scale * (value - 0.0174) + 0.003,
+                    "n": 1000,
                     "p_value": 0.0003,
+                    "level": 0.95,
                 }
                 for metric, scale in (("ctr", 3), ("hit", 1))
             ]
@@ -323,7 +337,7 @@ def _online(names: tuple[str, ...]) -> Record:
                 {
                     "arm": name,
                     "day": day,
-                    "value": None if day == 1 else 3 * (value - 0.0174),
+                    "difference": None if day == 1 else 3 * (value - 0.0174),
                     "low": None if day == 1 else 3 * (value - 0.0174) - 0.2 / day,
                     "high": None if day == 1 else 3 * (value - 0.0174) + 0.2 / day,
                     "p_value": None if day == 1 else min(1.0, 0.9 / day),
@@ -345,7 +359,7 @@ def _online(names: tuple[str, ...]) -> Record:
     }
 
 
-def _verdict(names: tuple[str, ...], best: str) -> Record:
+def _verdict(names: tuple[str, ...], best: str) -> Values:
     truth = {name: (0.0168, 0.0437, 0.0466, 0.0483)[place % 4] for place, name in enumerate(names)}
     choices = []
     for estimator, values in _VALUES.items():
@@ -358,6 +372,8 @@ def _verdict(names: tuple[str, ...], best: str) -> Record:
                 "value": value,
                 "low": value * 0.93,
                 "high": value * 1.071,
+                "n": 4000,
+                "ess": _ESS[estimator],
                 "runner_up": names[place - 1] if len(names) > 1 else None,
                 "difference": {"value": 0.0041, "low": 0.0011, "high": 0.0071},
                 "decided": estimator != "popularity",
@@ -389,10 +405,10 @@ def _verdict(names: tuple[str, ...], best: str) -> Record:
 
 
 @pytest.fixture
-def record() -> Record:
+def record() -> Findings:
     return make_record()
 
 
-@pytest.fixture(scope="session")
-def builder() -> Callable[..., Record]:
-    return make_record
+@pytest.fixture
+def values() -> Values:
+    return make_values()

@@ -14,8 +14,9 @@ import pytest
 
 from counterplay.report.page import write_report
 from counterplay.report.words import interval, metric, number
+from counterplay.study.records import Findings
 
-from .conftest import Record, make_record
+from .conftest import make_record
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -138,7 +139,7 @@ def test_everything_is_drawn_and_seen(read: Opened, tmp_path: Path) -> None:
     assert picture.stat().st_size > 100_000
 
 
-def test_the_tables_say_what_the_record_says(read: Opened, record: Record) -> None:
+def test_the_tables_say_what_the_record_says(read: Opened, record: Findings) -> None:
     tables: dict[str, list[list[str]]] = read.page.evaluate(
         """() => Object.fromEntries([...document.querySelectorAll("table")].map(table => [
             table.caption.textContent,
@@ -152,39 +153,36 @@ def test_the_tables_say_what_the_record_says(read: Opened, record: Record) -> No
             for row in rows
             for column, cell in zip(head[1:], row[1:], strict=True)
         }
-        wanted = [
-            each
-            for each in record["evaluation"]["estimates"]
-            if (each["metric"], each["k"]) == (name, k)
-        ]
+        wanted = [each for each in record.estimates if each.key == (name, k)]
         assert len(wanted) == 16
         for each in wanted:
-            cell = found[each["candidate"], each["estimator"]].replace(" (best)", "")
-            assert cell == number(each["value"]) + interval(each["low"], each["high"])
-    for name, value in record["verdict"]["truth"]["values"].items():
+            cell = found[each.candidate, each.estimator].replace(" (best)", "")
+            assert cell == number(each.value) + interval(each.low, each.high)
+    for name, value in record.truth.items():
         rows = tables["Hit@10"]
         cell = next(row[-1] for row in rows if row[0] == name)
         assert cell.replace(" (best)", "") == number(value)
     rows = tables["Paired differences in Hit@10"][1:]
+    assert record.evaluation is not None
     differences = {(row[0], row[1]): row[2:6] for row in rows}
-    for each in record["evaluation"]["comparisons"]:
-        if each["metric"] == "hit" and "acl" in (each["first"], each["second"]):
-            pair = f"{each['first']} − {each['second']}", each["estimator"]
+    for one in record.evaluation.comparisons:
+        if one.metric == "hit" and "acl" in (one.first, one.second):
+            pair = f"{one.first} − {one.second}", one.estimator
             assert differences[pair][:3] == [
-                number(each["value"], "+"),
-                interval(each["low"], each["high"], "+"),
-                number(each["p"]),
+                number(one.value, "+"),
+                interval(one.low, one.high, "+"),
+                number(one.p),
             ]
 
 
-def test_drawn_values_are_the_records(read: Opened, record: Record) -> None:
+def test_drawn_values_are_the_records(read: Opened, record: Findings) -> None:
     drawn = read.page.locator("#forest-2").evaluate(
         "drawing => drawing.data.flatMap(({x, y}) => x.map((value, i) => [y[i], value]))"
     )
     wanted = [
-        each["value"]
-        for each in record["evaluation"]["estimates"]
-        if (each["metric"], each["estimator"]) == ("hit", "robust-shared")
+        each.value
+        for each in record.estimates
+        if (each.metric, each.estimator) == ("hit", "robust-shared")
     ]
     assert [value for _, value in sorted(drawn)] == wanted
 
@@ -325,7 +323,7 @@ def test_without_a_script_the_numbers_are_there(
 
 def test_a_report_of_one_run(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "run.html"
-    write_report({"name": "shop", "runs": make_record()["runs"][-1:]}, file)
+    write_report(Findings(name="shop", runs=make_record().runs[-1:]), file)
     with opened(browser, file) as found:
         assert found.draw_all() == 5
         rules = found.page.locator("#training-0-0 .shapelayer path").count()

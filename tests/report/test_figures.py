@@ -16,8 +16,9 @@ from counterplay.report.assets import embedded, plotly, source_hash
 from counterplay.report.blocks import charts_of
 from counterplay.report.page import SECTIONS
 from counterplay.report.words import factor, share, short
+from counterplay.study.records import Findings
 
-from .conftest import Record, make_record
+from .conftest import make_record
 
 
 def test_twenty_eight_series_look_different() -> None:
@@ -89,7 +90,7 @@ def test_the_library_unpacks_to_what_may_run() -> None:
     assert source_hash(gzip.decompress(b64decode(packed))) == allowed
 
 
-def test_colours_are_names_of_the_style_sheet(record: Record) -> None:
+def test_colours_are_names_of_the_style_sheet(record: Findings) -> None:
     style = (files("counterplay.report") / "templates" / "style.css").read_text(encoding="utf-8")
     light, dark = style.split("prefers-color-scheme: dark", 1)
     used: set[str] = set()
@@ -119,7 +120,7 @@ def test_colours_are_names_of_the_style_sheet(record: Record) -> None:
         assert f"--{name}: #" in dark
 
 
-def test_axes_have_names(record: Record) -> None:
+def test_axes_have_names(record: Findings) -> None:
     for make in SECTIONS:
         section = make(record)
         assert section is not None

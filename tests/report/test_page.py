@@ -2,23 +2,25 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import re
 import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import counterplay as cp
+from counterplay.evaluation.records import EvaluationRecord
 from counterplay.report.blocks import charts_of
 from counterplay.report.page import SECTIONS, render, write_report
 from counterplay.report.words import count, interval, metric, number
+from counterplay.study.records import Findings
 
-from .conftest import CANDIDATES, Record, make_record
+from .conftest import CANDIDATES, Values, make_record, make_values
 
 VOID = {"meta", "link", "br"}
 
@@ -65,7 +67,7 @@ def headings(page: str) -> list[str]:
     return re.findall(r"<h2>(.*?)</h2>", page)
 
 
-def test_a_whole_record_has_every_chapter(record: Record) -> None:
+def test_a_whole_record_has_every_chapter(record: Findings) -> None:
     page = render(record)
     assert headings(page) == [
         "Candidates by estimators",
@@ -81,69 +83,80 @@ def test_a_whole_record_has_every_chapter(record: Record) -> None:
     assert Page(page).open == []
 
 
-def test_text_comes_before_charts_and_scripts(record: Record) -> None:
+def test_text_comes_before_charts_and_scripts(record: Findings) -> None:
     page = render(record)
+    assert record.verdict is not None
     places = [page.index(each) for each in (
-        record["verdict"]["headline"], "At a glance", 'id="estimates"', 'class="drawing"',
+        record.verdict.headline, "At a glance", 'id="estimates"', 'class="drawing"',
         'id="figures"', 'id="plotly"',
     )]  # fmt: skip
     assert places == sorted(places)
 
 
-def test_every_number_of_the_evaluation_is_there_as_text(record: Record) -> None:
+def test_every_number_of_the_evaluation_is_there_as_text(record: Findings) -> None:
     cells = Page(render(record)).cells
     text = "\n".join(cells)
-    for each in record["evaluation"]["estimates"]:
-        assert number(each["value"]) in text
-        assert interval(each["low"], each["high"]) in text
-        assert f"{each['n']:,} rows, {count(each['ess'])} effective" in text
-    for each in record["evaluation"]["comparisons"]:
-        assert number(each["value"], "+") in cells
-        assert interval(each["low"], each["high"], "+") in cells
-        assert each["statement"] is None or each["statement"] in cells
-    for each in record["evaluation"]["bands"]:
-        if each["metric"] == "hit":
-            assert number(each["low"]) in cells
-            assert number(each["high"]) in cells
-    for arm in record["online"]["arms"]:
-        for each in arm["measures"]:
-            assert interval(each["low"], each["high"]) in cells
-    for epoch in record["runs"][-1]["epochs"]:
-        assert number(epoch["objective"]) in cells
-        assert number(epoch["beta"][2]) in cells
+    assert record.evaluation is not None
+    assert record.online is not None
+    for each in record.evaluation.estimates:
+        assert number(each.value) in text
+        assert interval(each.low, each.high) in text
+        assert f"{each.n:,} rows, {count(each.ess)} effective" in text
+    for pair in record.evaluation.comparisons:
+        assert number(pair.value, "+") in cells
+        assert interval(pair.low, pair.high, "+") in cells
+        assert pair.statement is None or pair.statement in cells
+    for band in record.evaluation.bands:
+        if band.metric == "hit":
+            assert number(band.low) in cells
+            assert number(band.high) in cells
+    for arm in record.online.arms:
+        for measure in arm.measures:
+            assert interval(measure.low, measure.high) in cells
+    for day in record.online.daily:
+        assert day.difference is None or number(day.difference, "+") in cells
+    for epoch in record.runs[-1].epochs:
+        assert number(epoch.objective) in cells
+        assert epoch.beta is not None
+        assert number(epoch.beta[2]) in cells
 
 
-def test_beyond_chance_is_said_where_p_says_it(record: Record) -> None:
+def test_beyond_chance_is_said_where_p_says_it(record: Findings) -> None:
     """The interval says the same, so that no row contradicts itself."""
-    rows = record["evaluation"]["comparisons"]
+    assert record.evaluation is not None
+    rows = record.evaluation.comparisons
     cells = Page(render(record)).cells
     for each in rows:
-        place = cells.index(interval(each["low"], each["high"], "+"))
-        decided = each["p"] <= 1 - each["level"]
-        assert cells[place + 1 : place + 3] == [number(each["p"]), "yes" if decided else "no"]
-        assert decided == (each["low"] * each["high"] > 0)
-    assert {each["p"] for each in rows} == {0.0214, 0.1523}
+        place = cells.index(interval(each.low, each.high, "+"))
+        decided = each.p <= 1 - each.level
+        assert cells[place + 1 : place + 3] == [number(each.p), "yes" if decided else "no"]
+        assert decided == ((each.low or 0) * (each.high or 0) > 0)
+    assert {each.p for each in rows} == {0.0214, 0.1523}
 
 
-def test_an_undecided_verdict_recommends_nobody_and_shows_who_leads(record: Record) -> None:
+def test_an_undecided_verdict_recommends_nobody_and_shows_who_leads(record: Findings) -> None:
     decided = Page(render(record)).text
     assert decided.count("would ship") == 3
     assert decided.count("puts first") == 2  # popularity, and in words below the chart
-    record["verdict"] |= {"decided": False, "recommended": None, "headline": "Undecided: so it is."}
-    for each in record["verdict"]["choices"]:
+    values = make_values()
+    verdict = values["verdict"]
+    verdict |= {"decided": False, "recommended": None, "headline": "Undecided: so it is."}
+    for each in verdict["choices"]:
         each["decided"] = False
+    record = Findings.model_validate(values)
     text = Page(render(record)).text
     assert "Undecided: so it is." in text
     assert "would ship" not in text
     assert "beyond chance" not in text.split("Candidates by estimators")[0]
     pairs = [cell for cell in Page(render(record)).cells if " − " in cell]
     assert pairs[0] == "first − second"
-    assert all(record["verdict"]["leader"] in pair for pair in pairs[1:4])
+    assert all(verdict["leader"] in pair for pair in pairs[1:4])
 
 
-def test_what_is_said_at_the_top(record: Record) -> None:
+def test_what_is_said_at_the_top(record: Findings) -> None:
     text = Page(render(record)).text
-    for each in (record["verdict"]["headline"], *record["verdict"]["sentences"]):
+    assert record.verdict is not None
+    for each in (record.verdict.headline, *record.verdict.sentences):
         assert each in text
     assert "turns if exposure odds are off by more than 1.4×" in text
     assert "not told apart from ps (+0.0041)" in text
@@ -152,26 +165,28 @@ def test_what_is_said_at_the_top(record: Record) -> None:
     assert text.count("✗") == 1
 
 
-def test_how_to_get_it_again(record: Record) -> None:
+def test_how_to_get_it_again(record: Findings) -> None:
     text = Page(render(record)).text
-    assert "\n".join(record["commands"]) in text
+    assert "\n".join(record.commands) in text
     for each in ("2.6.0", "n_users", "52,310", "2,114 repeated rows dropped", "sampled-100"):
         assert each in text
     assert "somewhere" not in text, "where the data lie on this machine is nobody's business"
 
 
-def test_the_same_record_gives_the_same_bytes(record: Record, tmp_path: Path) -> None:
+def test_the_same_record_gives_the_same_bytes(values: Values, tmp_path: Path) -> None:
     file = tmp_path / "record.json"
-    file.write_text(json.dumps(record))
+    file.write_text(json.dumps(values))
     code = (
         "import hashlib, json, sys; from counterplay.report.page import render; "
-        "page = render(json.load(open(sys.argv[1], encoding='utf-8'))); "
+        "from counterplay.study.records import Findings; "
+        "values = json.load(open(sys.argv[1], encoding='utf-8')); "
+        "page = render(Findings.model_validate(values)); "
         "print(hashlib.sha256(page.encode()).hexdigest())"
     )
     hashes = {
         subprocess.run(
             [sys.executable, "-X", "utf8", "-c", code, file],
-            env={"PYTHONHASHSEED": seed},
+            env=os.environ | {"PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
             check=True,
@@ -181,13 +196,13 @@ def test_the_same_record_gives_the_same_bytes(record: Record, tmp_path: Path) ->
     assert len(hashes) == 1
 
 
-def test_rendering_leaves_the_record_as_it_was(record: Record) -> None:
-    before = copy.deepcopy(record)
+def test_rendering_leaves_the_record_as_it_was(record: Findings) -> None:
+    before = copy.deepcopy(record.to_dict())
     render(record)
-    assert record == before
+    assert record.to_dict() == before
 
 
-def test_nothing_is_fetched(record: Record) -> None:
+def test_nothing_is_fetched(record: Findings) -> None:
     page = render(record)
     references = Page(page).references
     assert all(each == "data:," or each.startswith("#") for each in references)
@@ -202,38 +217,42 @@ def test_nothing_is_fetched(record: Record) -> None:
 
 
 @pytest.mark.parametrize("place", range(len(CANDIDATES)))
-def test_runs_alone_are_a_report(place: int, record: Record) -> None:
-    run = record["runs"][place]
-    page = render({"name": "shop", "runs": [run]})
+def test_runs_alone_are_a_report(place: int, record: Findings) -> None:
+    run = record.runs[place]
+    page = render(Findings(name="shop", runs=(run,)))
     assert headings(page) == ["The game, epoch by epoch", "How to get these numbers again"]
     assert "Nothing has been evaluated on test rows yet" in page
     assert "At a glance" not in page
-    game = run["configuration"]["method"] == "acl"
+    game = run.configuration.method == "acl"
     assert ("exposure loss" in page) == game
-    assert ("It has nothing to learn." in page) == (run["parameters"]["candidate"] == 0)
+    assert ("It has nothing to learn." in page) == (run.parameters["candidate"] == 0)
 
 
-def test_runs_with_an_evaluation_but_no_verdict(record: Record) -> None:
-    evaluation = record["evaluation"]
+def test_runs_with_an_evaluation_but_no_verdict(values: Values) -> None:
+    """An evaluation need not have what evaluate does not write, nor what was not written once."""
+    evaluation = values["evaluation"]
     for name in ("diagnostics", "notes"):
         del evaluation[name]
     for each in evaluation["comparisons"]:
         del each["flip"]
-    page = render({"name": "shop", "runs": record["runs"], "evaluation": evaluation})
+    given = {"name": "shop", "runs": values["runs"], "evaluation": evaluation}
+    page = render(Findings.model_validate(given))
     assert "puts first" in page
     assert "would ship" not in page
     assert "✓" not in page
     assert "Exposure" not in headings(page)
 
 
-def test_errors_are_better_when_smaller(record: Record) -> None:
-    estimates = [
-        each | {"metric": "mse", "k": 0}
-        for each in record["evaluation"]["estimates"]
-        if each["metric"] == "hit" and each["estimator"] == "standard"
-    ]
-    page = render({"name": "x", "evaluation": {"estimates": estimates}})
-    least = min(each["value"] for each in estimates)
+def test_errors_are_better_when_smaller(record: Findings) -> None:
+    assert record.evaluation is not None
+    estimates = tuple(
+        each.model_copy(update={"metric": "mse", "k": 0})
+        for each in record.estimates
+        if each.metric == "hit" and each.estimator == "standard"
+    )
+    evaluation = EvaluationRecord(dataset="x", part="test", configuration={}, estimates=estimates)
+    page = render(Findings(name="x", evaluation=evaluation))
+    least = min(each.value for each in estimates)
     assert re.findall(r'class="best"><b>(.*?)</b>', page) == [number(least)]
     assert metric("mse", 0) in page
     assert "MSE (in ratings, squared)" in page
@@ -241,16 +260,16 @@ def test_errors_are_better_when_smaller(record: Record) -> None:
 
 
 def test_many_candidates_epochs_and_metrics_stay_below_the_limit() -> None:
-    record = make_record(tuple(f"candidate {place}" for place in range(20)))
-    evaluation = record["evaluation"]
+    values = make_values(tuple(f"candidate {place}" for place in range(20)))
+    evaluation = values["evaluation"]
     for name in ("estimates", "comparisons", "bands"):
         evaluation[name] = [each | {"k": k} for k in (10, 5, 20) for each in evaluation[name]]
-    for run in record["runs"]:
+    for run in values["runs"]:
         run["epochs"] = [
             run["epochs"][place % 40] | {"epoch": place, "candidate_loss": place / 7}
             for place in range(300)
         ]
-    page = render(record)
+    page = render(Findings.model_validate(values))
     assert len(page.encode()) < 6_000_000
     assert "6,821 more pairs and metrics, the first 2,000 of them" in page
     assert all(number(place / 7) in page for place in range(300))
@@ -261,8 +280,9 @@ def test_many_candidates_epochs_and_metrics_stay_below_the_limit() -> None:
     assert {0, 29, 299} <= set(drawn)
 
 
-def test_a_candidate_looks_the_same_on_every_chart(record: Record) -> None:
-    record["evaluation"]["diagnostics"]["popularity"]["recommended"].reverse()
+def test_a_candidate_looks_the_same_on_every_chart(values: Values) -> None:
+    values["evaluation"]["diagnostics"]["popularity"]["recommended"].reverse()
+    record = Findings.model_validate(values)
     charts = [chart for make in SECTIONS if (found := make(record)) is not None
               for chart in charts_of(found.blocks)]  # fmt: skip
     looks = {
@@ -275,25 +295,26 @@ def test_a_candidate_looks_the_same_on_every_chart(record: Record) -> None:
 
 
 @settings(max_examples=20)
-@given(gone=st.sets(st.sampled_from(sorted(make_record()))), empty=st.booleans())
-def test_any_part_may_be_missing(gone: set[str], empty: bool) -> None:
-    record = make_record()
+@given(gone=st.sets(st.sampled_from(sorted(make_values().keys() - {"name"}))))
+def test_any_part_may_be_missing(gone: set[str]) -> None:
+    values = make_values()
     for name in gone:
-        if empty:
-            record[name] = None
-        else:
-            del record[name]
-    assert Page(render(record)).open == []
+        del values[name]
+    assert Page(render(Findings.model_validate(values))).open == []
 
 
 @settings(max_examples=15)
 @given(st.data())
-def test_any_diagnostic_may_be_missing(data: st.DataObject) -> None:
-    record = make_record(("a",))
-    for part in (record["evaluation"], record["evaluation"]["diagnostics"]):
-        for name in data.draw(st.sets(st.sampled_from(sorted(part.keys() - {"estimates"})))):
-            part[name] = data.draw(st.sampled_from([None, [], {}]))
-    assert Page(render(record)).open == []
+def test_any_diagnostic_may_be_empty(data: st.DataObject) -> None:
+    values = make_values(("a",))
+    lists = ("bands", "comparisons", "notes"), ("propensities", "by_decile", "calibration")
+    evaluation = values["evaluation"]
+    for part, names in zip((evaluation, evaluation["diagnostics"]), lists, strict=True):
+        for name in data.draw(st.sets(st.sampled_from(names))):
+            part[name] = []
+    if data.draw(st.booleans()):
+        evaluation["diagnostics"]["popularity"]["recommended"] = []
+    assert Page(render(Findings.model_validate(values))).open == []
 
 
 @settings(max_examples=20)
@@ -301,10 +322,10 @@ def test_any_diagnostic_may_be_missing(data: st.DataObject) -> None:
 def test_no_name_becomes_markup(name: str) -> None:
     def tags(text: str) -> list[str]:
         names = tuple(f"{text} {place}" for place in range(4))
-        record = make_record(names, text)
-        record["commands"] = record["steps"] = record["evaluation"]["notes"] = [text]
-        record["configuration"] = {text: {text: [text]}}
-        return Page(render(record)).tags
+        values = make_values(names, text)
+        values["commands"] = values["steps"] = values["evaluation"]["notes"] = [text]
+        values["configuration"] = {text: {text: [text]}}
+        return Page(render(Findings.model_validate(values))).tags
 
     assert tags(name) == tags("a")
 
@@ -316,13 +337,13 @@ def test_names_are_shown_as_they_are(name: str) -> None:
     assert name in page.cells
 
 
-def test_numbers_that_are_none(record: Record) -> None:
-    for each in record["evaluation"]["estimates"]:
+def test_numbers_that_are_none(values: Values) -> None:
+    for each in values["evaluation"]["estimates"]:
         each["low"] = each["high"] = None
-    for each in record["evaluation"]["comparisons"]:
+    for each in values["evaluation"]["comparisons"]:
         each["low"] = each["high"] = None
         each["value"] = float("nan")
-    page = render(record)
+    page = render(Findings.model_validate(values))
     figures = re.search(r'(?s)id="figures">(.*?)</script>', page)
     assert figures is not None
     assert "NaN" not in figures[1]
@@ -331,29 +352,17 @@ def test_numbers_that_are_none(record: Record) -> None:
 
 
 def test_half_a_character_is_no_reason_to_fail(tmp_path: Path) -> None:
-    write_report({"name": "a\ud800b", "runs": []}, tmp_path / "report.html")
+    write_report(Findings(name="a\ud800b"), tmp_path / "report.html")
     assert "a?b" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        {"evaluation": {"estimates": [{"metric": "hit"}]}},
-        {"evaluation": {"estimates": [3]}},
-        {"runs": [{"epochs": [{}]}]},
-        {"verdict": {"metric": "hit", "k": 10}},
-        {"configuration": "something"},
-        {"runs": [{"name": "a", "dataset": 3}]},
-        {"versions": {"counterplay": "0"}, "profile": [1]},
-    ],
-)
-def test_another_form_is_one_sentence(broken: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(cp.DataError, match=r"a report must be made of records .*; found .*; write"):
-        write_report({"name": "x", **broken}, tmp_path / "report.html")
+def test_what_is_no_record_is_refused(values: Values, tmp_path: Path) -> None:
+    with pytest.raises(cp.DataError, match=r"made of the record .*; found dict; give"):
+        write_report(values, tmp_path / "report.html")  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
 
 
-def test_written_whole_and_over_an_old_one(record: Record, tmp_path: Path) -> None:
+def test_written_whole_and_over_an_old_one(record: Findings, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     out.write_text("old")
     write_report(record, out)

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from counterplay.learning.records import Epoch
 from counterplay.report.blocks import Chart, Part, Prose, Table
 from counterplay.report.training import training_section
+from counterplay.study.records import Findings, NamedRun
+
+from .conftest import make_record
 
 
-def run(shares: list[float | None], *, best: int, objective: float | None) -> dict[str, Any]:
-    epochs = [
-        {"epoch": number, "candidate_loss": 0.5, "ess": share, "objective": objective}
+def run(shares: list[float | None], *, best: int, objective: float | None) -> NamedRun:
+    epochs = tuple(
+        Epoch(number, candidate_loss=0.5, ess=share, objective=objective)
         for number, share in enumerate(shares)
-    ]
-    return {
-        "name": "a run",
-        "epochs": epochs,
-        "best_epoch": best,
-        "stopped": "all were run",
-        "parameters": {"candidate": 3},
-    }
+    )
+    return make_record().runs[-1].model_copy(update={"epochs": epochs, "best_epoch": best})
 
 
-def said(found: dict[str, Any]) -> str:
-    section = training_section({"runs": [found]})
+def said(found: NamedRun) -> str:
+    section = training_section(Findings(name="log", runs=(found,)))
     assert section is not None
     (part,) = section.blocks
     assert isinstance(part, Part)
@@ -34,7 +30,7 @@ def said(found: dict[str, Any]) -> str:
     assert isinstance(chart, Chart)
     (table,) = chart.tables
     assert isinstance(table, Table)
-    assert ("effective share" in table.columns) == (found["epochs"][0]["ess"] is not None)
+    assert ("effective share" in table.columns) == (found.epochs[0].ess is not None)
     return str(prose.paragraphs[0])
 
 

@@ -292,7 +292,7 @@ def test_every_candidate_can_be_trained(
 
 def test_the_runs_are_what_was_asked_for(result: dict[str, Any], folder: Path) -> None:
     for name in CONFIG.candidates:
-        found = read_record(folder / name)["configuration"]
+        found = read_record(folder / name).to_dict()["configuration"]
         train = cp.load_split(folder / "log").train
         assert found == trial._run_config(name, train, CONFIG).model_dump(mode="json")
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 import counterplay as cp
 from counterplay.evaluation import propensities
+from counterplay.evaluation.records import EvaluationRecord
 from counterplay.evaluation.stage import Evaluation
 from counterplay.learning.batches import PairBatches
 from counterplay.learning.methods.opponent import opponent
@@ -64,11 +65,11 @@ def runs(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def values_of(result: dict[str, Any], *keys: str) -> dict[tuple[Any, ...], float]:
+def values_of(result: EvaluationRecord, *keys: str) -> dict[tuple[Any, ...], float]:
     """Return the values of a result's estimates by estimator, metric and k."""
     return {
-        tuple(each[key] for key in (*keys, "estimator", "metric", "k")): each["value"]
-        for each in result["estimates"]
+        tuple(getattr(each, key) for key in (*keys, "estimator", "metric", "k")): each.value
+        for each in result.estimates
     }
 
 
@@ -119,16 +120,18 @@ def pairs_of(frame: pl.DataFrame, log: cp.Interactions) -> NDArray[np.int64]:
 @pytest.mark.parametrize("protocol", ["full", "sampled"])
 def test_every_estimator_of_every_method(name: str, protocol: str, runs: Path) -> None:
     result = evaluate_run(runs / name, config=how(protocol=protocol, n_negatives=20))
-    assert len(result["estimates"]) == len(ALL) * 3 * 2
-    assert (result["dataset"], result["part"], result["bands"]) == ("log", "test", [])
-    for each in result["estimates"]:
-        assert each["candidate"] == name
-        assert each["protocol"] == {"full": "full", "sampled": "sampled-20"}[protocol]
-        assert 0 <= each["low"] <= each["value"] <= each["high"] <= 1 + 1e-12
-        assert (each["n"], each["level"]) == (40, 0.95)
-        assert each["ess"] <= 40 + 1e-9
-        assert (each["ess"] == pytest.approx(40)) == (each["estimator"] == "standard")
-    by_estimator = {each["estimator"] for each in result["estimates"]}
+    assert len(result.estimates) == len(ALL) * 3 * 2
+    assert (result.dataset, result.part, result.bands) == ("log", "test", ())
+    for each in result.estimates:
+        assert each.candidate == name
+        assert each.protocol == {"full": "full", "sampled": "sampled-20"}[protocol]
+        assert each.low is not None
+        assert each.high is not None
+        assert 0 <= each.low <= each.value <= each.high <= 1 + 1e-12
+        assert (each.n, each.level) == (40, 0.95)
+        assert each.ess <= 40 + 1e-9
+        assert (each.ess == pytest.approx(40)) == (each.estimator == "standard")
+    by_estimator = {each.estimator for each in result.estimates}
     assert by_estimator == set(ALL)
 
 
@@ -171,17 +174,17 @@ def test_weighted_estimates_by_hand(normalise: bool, runs: Path, dataset: Path) 
         for key, rows in expected.items():
             value = (weights * rows).sum() / bottom
             assert found[estimator, *key] == pytest.approx(value, rel=1e-5)
-    assert {each["normalised"] for each in result["estimates"]} == {normalise}
+    assert {each.normalised for each in result.estimates} == {normalise}
 
 
 def test_clipping_raises_the_smallest_propensities(runs: Path) -> None:
     plain, clipped, level = (
-        evaluate_run(runs / "erm", config=how("popularity", clip=clip, floor=0.2))["estimates"]
+        evaluate_run(runs / "erm", config=how("popularity", clip=clip, floor=0.2)).estimates
         for clip in (None, 0.6, 0.999)
     )
-    assert plain[0]["ess"] < clipped[0]["ess"] < level[0]["ess"]
-    standard = evaluate_run(runs / "erm", config=how("standard"))["estimates"]
-    assert level[0]["value"] == pytest.approx(standard[0]["value"], abs=1e-3)
+    assert plain[0].ess < clipped[0].ess < level[0].ess
+    standard = evaluate_run(runs / "erm", config=how("standard")).estimates
+    assert level[0].value == pytest.approx(standard[0].value, abs=1e-3)
 
 
 def test_the_best_of_the_game_is_its_own_opponent(
@@ -214,7 +217,7 @@ def test_the_memory_changes_nothing(protocol: str, runs: Path) -> None:
         )
         for memory in (1 << 28, 4000)
     )
-    assert large["estimates"] == small["estimates"]
+    assert large.estimates == small.estimates
 
 
 @pytest.mark.parametrize("name", ["erm", "attn"])
@@ -231,7 +234,7 @@ def test_validation_rows_are_ranked_by_what_came_before(
     scores = ModelScores(candidate, other.train).of_all(np.arange(40))
     expected = by_hand(np.array(scores), other)
     result = evaluate_run(runs / name, config=how("standard", part="validation"))
-    assert result["part"] == "validation"
+    assert result.part == "validation"
     for key, value in values_of(result).items():
         assert value == pytest.approx(expected[key[1], key[2]].mean())
 
@@ -239,10 +242,10 @@ def test_validation_rows_are_ranked_by_what_came_before(
 def test_bands_hold_the_estimate_and_widen(runs: Path) -> None:
     result = evaluate_run(runs / "acl", config=how("popularity", "robust", gamma=(1, 1.5, 3)))
     values = values_of(result)
-    assert len(result["bands"]) == 3 * len(values)
+    assert len(result.bands) == 3 * len(values)
     limits = {
-        (each["estimator"], each["metric"], each["k"], each["gamma"]): (each["low"], each["high"])
-        for each in result["bands"]
+        (each.estimator, each.metric, each.k, each.gamma): (each.low, each.high)
+        for each in result.bands
     }
     for key, value in values.items():
         assert limits[*key, 1.0] == pytest.approx((value, value))
@@ -254,15 +257,15 @@ def test_bands_hold_the_estimate_and_widen(runs: Path) -> None:
 def test_bands_are_of_the_estimate_that_was_asked_for(runs: Path) -> None:
     config = how("popularity", gamma=(1,), normalise=False)
     result = evaluate_run(runs / "acl", config=config)
-    values = [each["value"] for each in result["estimates"]]
-    assert [each["low"] for each in result["bands"]] == pytest.approx(values)
+    values = [each.value for each in result.estimates]
+    assert [each.low for each in result.bands] == pytest.approx(values)
 
 
 def test_ratings_have_errors_instead_of_ranks(runs: Path, dataset: Path) -> None:
     split = cp.load_split(dataset)
     for name in ("ratings-erm", "ratings-acl"):
         result = evaluate_run(runs / name, config=how())
-        assert {each["protocol"] for each in result["estimates"]} == {"ratings"}
+        assert {each.protocol for each in result.estimates} == {"ratings"}
         found = values_of(result)
         assert set(found) == {(each, name, 0) for each in ALL for name in ("mse", "mae", "rmse")}
         candidate, _, _ = load_run(runs / name, split.train)
@@ -329,7 +332,7 @@ def test_what_was_never_held_out_cannot_be_judged_by(dataset: Path, tmp_path: Pa
     run = trained(tmp_path / "data", tmp_path / "run", "method=erm")
     with pytest.raises(cp.DataError, match="needs test rows; found none"):
         evaluate_run(run, config=how("standard"))
-    assert evaluate_run(run, config=how("standard", part="validation"))["estimates"][0]["n"] == 80
+    assert evaluate_run(run, config=how("standard", part="validation")).estimates[0].n == 80
 
 
 def test_popularity_itself_can_be_ranked(dataset: Path, tmp_path: Path) -> None:
@@ -363,14 +366,14 @@ def test_exported_scores_give_the_standard_estimates_of_their_run(
     frame.sample(fraction=1, shuffle=True, seed=0).write_parquet(tmp_path / "mine.parquet")
     frame.write_csv(tmp_path / "mine.csv")
     config = how("standard", "popularity", "propensity", protocol=protocol, n_negatives=20)
-    run = evaluate_run(runs / name, config=config)["estimates"]
+    run = evaluate_run(runs / name, config=config).estimates
     for table, said in (
         (frame, "scores"),
         (tmp_path / "mine.parquet", "mine"),
         (tmp_path / "mine.csv", "mine"),
     ):
-        given = evaluate_scores(table, dataset, config)["estimates"]
-        assert given == [{**each, "candidate": said} for each in run]
+        given = evaluate_scores(table, dataset, config).estimates
+        assert given == tuple(each.model_copy(update={"candidate": said}) for each in run)
 
 
 def test_given_scores_have_an_opponent_of_their_own(runs: Path, dataset: Path) -> None:
@@ -381,14 +384,17 @@ def test_given_scores_have_an_opponent_of_their_own(runs: Path, dataset: Path) -
     worse[:, 1::2] *= -1
     config = how("standard", "robust", opponent=QUICK | {"alpha": 0.1})
     found = [
-        evaluate_scores(frame_of(each, split), dataset, config)["estimates"]
+        evaluate_scores(frame_of(each, split), dataset, config).estimates
         for each in (matrix, worse)
     ]
     for estimates in found:
-        assert estimates[-1]["estimator"] == "robust"
-        assert estimates[-1]["ess"] < 40
-        assert 0 <= estimates[-1]["low"] <= estimates[-1]["value"] <= estimates[-1]["high"] <= 1
-    assert found[0][-1]["ess"] != found[1][-1]["ess"]
+        assert estimates[-1].estimator == "robust"
+        assert estimates[-1].ess < 40
+        low, value, high = estimates[-1].low, estimates[-1].value, estimates[-1].high
+        assert low is not None
+        assert high is not None
+        assert 0 <= low <= value <= high <= 1
+    assert found[0][-1].ess != found[1][-1].ess
 
 
 def test_scores_of_unseen_pairs_alone_have_no_opponent(runs: Path, dataset: Path) -> None:
@@ -398,7 +404,7 @@ def test_scores_of_unseen_pairs_alone_have_no_opponent(runs: Path, dataset: Path
     unseen = frame.filter(~np.isin(pairs_of(frame, seen), seen.pair))
     config = how("standard")
     whole, part = (evaluate_scores(each, dataset, config) for each in (frame, unseen))
-    assert whole["estimates"] == part["estimates"]
+    assert whole.estimates == part.estimates
     sentence = "needs a candidate's scores of training pairs, and of others; found none with 's"
     for estimator in ("robust", "robust-shared"):
         with pytest.raises(cp.DataError, match=sentence):
@@ -520,14 +526,14 @@ def test_a_run_and_its_copy_do_not_differ(runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "erm", tmp_path / "copy")
     result = compare_runs([runs / "erm", tmp_path / "copy"], config=how())
     shared = [each for each in ALL if each != "robust"]  # under its own weights, each is alone
-    assert len(result["comparisons"]) == len(shared) * 3 * 2
-    assert {each["estimator"] for each in result["comparisons"]} == set(shared)
-    for each in result["comparisons"]:
-        assert (each["first"], each["second"]) == ("erm", "copy")
-        assert (each["value"], each["low"], each["high"], each["p"]) == (0, 0, 0, 1)
-        assert (each["n"], each["level"]) == (40, 0.95)
+    assert len(result.comparisons) == len(shared) * 3 * 2
+    assert {each.estimator for each in result.comparisons} == set(shared)
+    for each in result.comparisons:
+        assert (each.first, each.second) == ("erm", "copy")
+        assert (each.value, each.low, each.high, each.p) == (0, 0, 0, 1)
+        assert (each.n, each.level) == (40, 0.95)
         said = "erm and copy are equal at the fitted exposure odds"
-        assert each["statement"] == (None if each["estimator"] == "standard" else said)
+        assert each.statement == (None if each.estimator == "standard" else said)
     values = values_of(result, "candidate")
     for key in (key for key in values if key[0] == "erm"):
         assert values[key] == values["copy", *key[1:]]
@@ -541,26 +547,28 @@ def test_a_difference_is_that_of_the_estimates_and_turns_with_the_order(runs: Pa
         for order in (names, names[::-1])
     )
     values = values_of(there, "candidate")
-    assert {each["value"] for each in there["comparisons"]} != {0}
-    for one, other in zip(there["comparisons"], back["comparisons"], strict=True):
-        key = one["estimator"], one["metric"], one["k"]
-        assert one["value"] == pytest.approx(values["erm", *key] - values["attn", *key])
-        assert other["value"] == pytest.approx(-one["value"], abs=1e-6)
-        assert other["low"] == pytest.approx(-one["high"], abs=1e-6)
-        assert other["high"] == pytest.approx(-one["low"], abs=1e-6)
-        assert other["p"] == one["p"]
-        assert one["low"] <= one["value"] <= one["high"]
-        assert (other["first"], other["second"]) == (one["second"], one["first"])
-        assert one["statement"] == other["statement"]
+    assert {each.value for each in there.comparisons} != {0}
+    for one, other in zip(there.comparisons, back.comparisons, strict=True):
+        key = one.estimator, one.metric, one.k
+        assert one.value == pytest.approx(values["erm", *key] - values["attn", *key])
+        assert other.value == pytest.approx(-one.value, abs=1e-6)
+        assert one.low is not None
+        assert one.high is not None
+        assert other.low == pytest.approx(-one.high, abs=1e-6)
+        assert other.high == pytest.approx(-one.low, abs=1e-6)
+        assert other.p == one.p
+        assert one.low <= one.value <= one.high
+        assert (other.first, other.second) == (one.second, one.first)
+        assert one.statement == other.statement
 
 
 def test_who_else_is_compared_does_not_change_a_runs_own_estimates(runs: Path) -> None:
     config = how("standard", "popularity", "propensity", "robust")
     together = compare_runs([runs / "erm", runs / "acl", runs / "attn"], config=config)
     for name in ("erm", "acl", "attn"):
-        own = [each for each in together["estimates"] if each["candidate"] == name]
-        assert own == evaluate_run(runs / name, config=config)["estimates"]
-    pairs = {(each["first"], each["second"]) for each in together["comparisons"]}
+        own = tuple(each for each in together.estimates if each.candidate == name)
+        assert own == evaluate_run(runs / name, config=config).estimates
+    pairs = {(each.first, each.second) for each in together.comparisons}
     assert pairs == {("erm", "acl"), ("erm", "attn"), ("acl", "attn")}
 
 
@@ -579,16 +587,16 @@ def test_a_comparison_is_made_as_the_estimates_are(settings: dict[str, Any], run
     config = how("popularity", **settings)
     result = compare_runs([runs / "erm", runs / "attn"], config=config)
     values = values_of(result, "candidate")
-    for each in result["comparisons"]:
-        key = each["estimator"], each["metric"], each["k"]
-        assert each["value"] == pytest.approx(values["erm", *key] - values["attn", *key])
-        assert each["level"] == config.level
+    for each in result.comparisons:
+        key = each.estimator, each.metric, each.k
+        assert each.value == pytest.approx(values["erm", *key] - values["attn", *key])
+        assert each.level == config.level
 
 
 def test_runs_of_one_name_are_called_by_their_paths(runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "erm", tmp_path / "erm")
     result = compare_runs([runs / "erm", tmp_path / "erm"], config=how("standard"))
-    assert {each["candidate"] for each in result["estimates"]} == {
+    assert {each.candidate for each in result.estimates} == {
         str(runs / "erm"),
         str(tmp_path / "erm"),
     }
@@ -596,29 +604,29 @@ def test_runs_of_one_name_are_called_by_their_paths(runs: Path, tmp_path: Path) 
 
 def test_ratings_are_compared_by_their_errors(runs: Path) -> None:
     result = compare_runs([runs / "ratings-erm", runs / "ratings-acl"], config=how())
-    assert {(each["metric"], each["k"]) for each in result["comparisons"]} == {
+    assert {(each.metric, each.k) for each in result.comparisons} == {
         ("mse", 0),
         ("mae", 0),
     }
-    for each in result["comparisons"]:  # the smaller error is the better one
-        better = each["first"] if each["value"] < 0 else each["second"]
-        said = each["statement"]
-        assert (said is None) == (each["estimator"] == "standard")
-        told = each["low"] * each["high"] > 0
+    for each in result.comparisons:  # the smaller error is the better one
+        better = each.first if each.value < 0 else each.second
+        said = each.statement
+        assert (said is None) == (each.estimator == "standard")
+        told = (each.low or 0) * (each.high or 0) > 0
         words = f"{better} beats " if told else "ratings-erm and ratings-acl are not told apart"
         assert said is None or said.startswith(words)
 
 
 def test_a_flip_is_the_factor_of_the_statement(runs: Path) -> None:
     result = compare_runs([runs / "erm", runs / "attn"], config=how("standard", "popularity"))
-    assert {each["estimator"] for each in result["comparisons"] if each["flip"] is None} <= {
-        each["estimator"]
-        for each in result["comparisons"]
-        if each["statement"] is None or "however far" in each["statement"]
+    assert {each.estimator for each in result.comparisons if each.flip is None} <= {
+        each.estimator
+        for each in result.comparisons
+        if each.statement is None or "however far" in each.statement
     }
-    for each in result["comparisons"]:
-        if each["flip"] is not None and each["flip"] >= 1.1:
-            assert f"off by more than {int(each['flip'] * 10) / 10:,}×" in each["statement"]
+    for each in result.comparisons:
+        if each.flip is not None and each.flip >= 1.1:
+            assert f"off by more than {int(each.flip * 10) / 10:,}×" in str(each.statement)
 
 
 def test_scores_are_compared_with_runs_on_the_same_rows(runs: Path, dataset: Path) -> None:
@@ -630,7 +638,7 @@ def test_scores_are_compared_with_runs_on_the_same_rows(runs: Path, dataset: Pat
     values = values_of(result, "candidate")
     for key in (key for key in values if key[0] == "erm"):
         assert values["same", *key[1:]] == pytest.approx(values[key])
-    pairs = {(each["first"], each["second"]) for each in result["comparisons"]}
+    pairs = {(each.first, each.second) for each in result.comparisons}
     assert pairs == {("erm", "same"), ("erm", "turned"), ("same", "turned")}
 
 

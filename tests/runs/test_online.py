@@ -10,6 +10,7 @@ import pytest
 
 import counterplay as cp
 from counterplay.data.splits import TEST
+from counterplay.evaluation.deployment import OnlineRecord
 from counterplay.runs.config import run_config
 from counterplay.runs.online import online_runs
 from counterplay.runs.training import load_run, train_run
@@ -63,15 +64,14 @@ def test_runs_are_deployed_as_they_are(folder: Path) -> None:
     seen = scores_of(folder, "first")[1]
     arms = {name: scores_of(folder, name)[0] for name in ("first", "second")}
     expected = online_test(load_world(folder / "world"), arms, seen, LOOK).to_dict()
-    assert {key: found[key] for key in expected} == expected
-    assert set(found) == {*expected, "truth"}
-    assert found["control"] == "first"
+    assert found == OnlineRecord.model_validate({**expected, "truth": found.truth})
+    assert found.control == "first"
 
 
 def test_the_truth_is_that_of_the_lists(folder: Path) -> None:
     """Add up by hand what each unseen item's click is worth at its place."""
     result = online_runs(folder / "world", [folder / "first", folder / "second"], LOOK)
-    found = {(each["arm"], each["metric"], each["k"]): each["value"] for each in result["truth"]}
+    found = {(each.arm, each.metric, each.k): each.value for each in result.truth}
     world = load_world(folder / "world")
     relevance = world.relevance(np.arange(world.n_users))
     for name in ("first", "second"):
@@ -96,11 +96,11 @@ def test_a_long_test_finds_the_truth(folder: Path) -> None:
     look = LOOK.model_copy(update={"n_days": 40, "sessions_a_day": 5.0})
     for name in ("first", "second"):  # alone: everybody's value, not that of the arm's users
         result = online_runs(folder / "world", [folder / name], look)
-        truth = {(each["metric"], each["k"]): each["value"] for each in result["truth"]}
-        for each in result["arms"][0]["measures"]:
-            if each["metric"] != "ctr":
-                chance = abs(each["high"] - each["low"]) / (2 * 1.96)
-                assert abs(each["value"] - truth[each["metric"], each["k"]]) < 4 * chance
+        truth = {(each.metric, each.k): each.value for each in result.truth}
+        for each in result.arms[0].measures:
+            if each.metric != "ctr":
+                chance = abs(each.high - each.low) / (2 * 1.96)
+                assert abs(each.value - truth[each.metric, each.k]) < 4 * chance
 
 
 def test_data_elsewhere(folder: Path, tmp_path: Path) -> None:
@@ -115,15 +115,15 @@ def test_data_elsewhere(folder: Path, tmp_path: Path) -> None:
 
 def test_without_a_configuration_it_is_the_default_in_the_round_of_the_test(folder: Path) -> None:
     result = online_runs(folder / "world", [folder / "first"])
-    assert result["config"] == OnlineTest(time=2.0).model_dump(mode="json")
-    assert {each["k"] for each in result["truth"]} == {10}
+    assert result.config == OnlineTest(time=2.0)
+    assert {each.k for each in result.truth} == {10}
 
 
 def test_runs_of_the_same_name_are_called_by_their_paths(folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "first"
     shutil.copytree(folder / "second", other)
     result = online_runs(folder / "world", [folder / "first", other], LOOK)
-    assert [each["arm"] for each in result["arms"]] == [str(folder / "first"), str(other)]
+    assert [each.arm for each in result.arms] == [str(folder / "first"), str(other)]
 
 
 def test_runs_on_other_data_are_refused(folder: Path, tmp_path: Path) -> None:

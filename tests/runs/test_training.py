@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -29,12 +28,13 @@ def test_a_run_leaves_a_record_and_a_model_that_loads(
     method: str, name: str, dataset: Path, tmp_path: Path
 ) -> None:
     config = run_config(None, [*FAST, f"method={method}", f"candidate.name={name}"])
-    record = train_run(dataset, tmp_path / "run", config)
+    kept = train_run(dataset, tmp_path / "run", config)
+    record = kept.to_dict()
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
         "model.safetensors",
         "run.json",
     ]
-    assert json.loads(json.dumps(record)) == read_record(tmp_path / "run")
+    assert kept == read_record(tmp_path / "run")
     assert record["dataset"]["fingerprint"] == cp.load(dataset).fingerprint
     assert set(record["parameters"]) == (
         {"candidate"} if method == "erm" else {"candidate", "exposure"}
@@ -97,8 +97,8 @@ def test_selection_never_sees_the_test_rows(dataset: Path, tmp_path: Path) -> No
     cp.save(other, tmp_path / "data")
     first = train_run(dataset, tmp_path / "one", config)
     second = train_run(tmp_path / "data", tmp_path / "two", config)
-    assert first["epochs"] == second["epochs"]
-    assert first["validation"] == second["validation"]
+    assert first.epochs == second.epochs
+    assert first.validation == second.validation
 
 
 @pytest.mark.parametrize("method", ["erm", "ps", "acl"])
@@ -108,7 +108,8 @@ def test_ratings_are_predicted_and_the_best_epoch_is_kept(
     """Ratings of chance alone: the longer it is learnt, the worse."""
     options = ["training.loss=squared", "candidate.name=cf", f"method={method}"]
     longer = ["training.epochs=40", "training.patience=3", "training.rate=0.1"]
-    record = train_run(dataset, tmp_path / "run", run_config(None, [*FAST, *options, *longer]))
+    config = run_config(None, [*FAST, *options, *longer])
+    record = train_run(dataset, tmp_path / "run", config).to_dict()
     losses = [epoch["candidate_loss"] for epoch in record["epochs"]]
     assert losses[-1] < losses[0]
     errors = [epoch["validation"] for epoch in record["epochs"]]
@@ -312,7 +313,7 @@ def test_a_record_that_is_none_is_one_sentence(
     folder = tmp_path / "run"
     train_run(dataset, folder, run_config(None, FAST))
     path = folder / "run.json"
-    path.write_bytes(sealed(read_record(folder) | changes))  # by somebody who knows how
+    path.write_bytes(sealed(read_record(folder).to_dict() | changes))  # by somebody who knows how
     with pytest.raises(cp.DataError, match=expected) as caught:
         load_run(folder, cp.load_split(dataset).train)
     assert "\n" not in str(caught.value)
@@ -336,11 +337,11 @@ def test_the_number_of_threads_is_recorded_and_a_change_is_told(
         torch.set_num_threads(1)
         with pytest.warns(cp.CounterplayWarning, match="began with 2 threads and goes on with 1"):
             record = train_run(dataset, tmp_path / "run", config, resume=True)
-        assert record["threads"] == 1
-        assert "set OMP_NUM_THREADS to 2 for the same bytes" in record["notes"][0]
+        assert record.threads == 1
+        assert "set OMP_NUM_THREADS to 2 for the same bytes" in record.notes[0]
         torch.set_num_threads(2)
         small = train_run(dataset, tmp_path / "small", run_config(None, FAST))
         large = train_run(dataset, tmp_path / "large", config)
     finally:
         torch.set_num_threads(before)
-    assert (small["threads"], large["threads"]) == (1, 2)
+    assert (small.threads, large.threads) == (1, 2)

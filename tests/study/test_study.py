@@ -86,21 +86,21 @@ def bytes_of(folder: Path, names: tuple[str, ...] = PARTS) -> list[bytes]:
 def test_a_log_ends_in_a_verdict_and_frames(study: Study) -> None:
     assert {each.name for each in study.folder.iterdir()} == {"plan.json", "data", "runs", *PARTS}
     names, estimators = {"pop", "erm", "acl"}, {"standard", "popularity", "robust-shared"}
-    found = study.record["verdict"]
-    assert found["leader"] in names
-    assert study.recommended == found["recommended"]
-    assert study.recommended == (found["leader"] if found["decided"] else None)
-    assert study.verdict.splitlines()[0] == study.record["verdict"]["headline"]
+    found = study.record.verdict
+    assert found.leader in names
+    assert study.recommended == found.recommended
+    assert study.recommended == (found.leader if found.decided else None)
+    assert study.verdict.splitlines()[0] == study.record.verdict.headline
     assert set(study.estimates["candidate"]) == names
     assert set(study.estimates["estimator"]) == estimators
     assert study.estimates["value"].is_between(0, 1).all()
     assert len(study.comparisons) == 3 * 3 * 3  # pairs, estimators, metrics
     assert set(study.bands["gamma"]) == {1.0, 2.0}
     assert all(isinstance(each, pl.DataFrame) for each in (study.estimates, study.bands))
-    assert [each["name"] for each in study.record["runs"]] == ["pop", "erm", "acl"]
-    assert study.record["commands"] == ["go"]
-    assert study.record["online"] is None
-    assert study.record["split"]["counts"]["test"] == 20
+    assert [each.name for each in study.record.runs] == ["pop", "erm", "acl"]
+    assert study.record.commands == ("go",)
+    assert study.record.online is None
+    assert study.record.split.counts["test"] == 20
     assert load_study(study.folder).record == study.record == study_record(study.folder)
 
 
@@ -121,7 +121,7 @@ def test_who_is_ahead_beyond_chance_is_recommended(log: Path, tmp_path: Path) ->
     how = quick(candidates=("pop",), scores=files)
     study = run_study(log, tmp_path / "two", how)
     assert study.recommended == "knows"
-    assert study.record["verdict"]["decided"] is True
+    assert study.record.verdict.decided is True
     assert study.verdict.startswith("Ship knows. Every estimator agrees.")
     for each in study.comparisons.iter_rows(named=True):
         known_0 = each["low"] is not None and not each["low"] <= 0 <= each["high"]
@@ -129,7 +129,7 @@ def test_who_is_ahead_beyond_chance_is_recommended(log: Path, tmp_path: Path) ->
 
 
 def test_it_shows_itself_without_markup_of_the_log(study: Study) -> None:
-    assert study.record["name"] == "<b>log"
+    assert study.record.name == "<b>log"
     shown = study._repr_html_()
     assert "<b>" not in shown
     assert "&lt;b&gt;log" in shown
@@ -199,10 +199,15 @@ def test_a_log_is_sorted_once_each_time_it_is_read(
 
 
 def test_epochs_are_chosen_by_the_rule_that_decides(study: Study) -> None:
-    first = study.record["evaluation"]["estimates"][0]
-    for run in study.record["runs"]:
-        found = run["validation"]
-        assert all(found[name] == first[name] for name in ("metric", "k", "protocol", "estimator"))
+    first = study.record.evaluation.estimates[0]
+    for run in study.record.runs:
+        found = run.validation
+        assert found is not None
+        assert (found.key, found.protocol, found.estimator) == (
+            first.key,
+            first.protocol,
+            first.estimator,
+        )
 
 
 def test_what_is_done_is_not_done_again(
@@ -218,12 +223,12 @@ def test_what_is_done_is_not_done_again(
 
 
 def test_notes_of_all_stages_are_kept_and_told_again(study: Study, log: Path) -> None:
-    notes = study.record["evaluation"]["notes"]
+    notes = study.record.evaluation.notes
     assert any("leaks time" in each for each in notes)
     assert any("the opponent was still moving" in each for each in notes)
     with pytest.warns(cp.CounterplayWarning) as told:
         run_study(log, study.folder, quick())
-    assert [str(each.message) for each in told] == notes
+    assert tuple(str(each.message) for each in told) == notes
 
 
 def test_notes_of_training_say_whose_they_are(tmp_path: Path) -> None:
@@ -232,12 +237,12 @@ def test_notes_of_training_say_whose_they_are(tmp_path: Path) -> None:
     with pytest.raises(cp.ConfigError, match="; found 10 and 1; lower"):
         run_study(log, tmp_path / "study", asked)
     found = run_study(log, tmp_path / "study", quick())
-    assert found.record["evaluation"]["configuration"]["k"] == [1]
-    assert {run["validation"]["k"] for run in found.record["runs"]} == {1}
-    notes = found.record["evaluation"]["notes"]
+    assert found.record.evaluation.configuration["k"] == [1]
+    assert {run.validation and run.validation.k for run in found.record.runs} == {1}
+    notes = found.record.evaluation.notes
     assert any("would hold them all, so lists of 1 are judged" in each for each in notes)
     assert any(each.startswith("acl: the opponent has no effect; this is plain") for each in notes)
-    assert found.record["verdict"]["headline"].startswith("Undecided: ")
+    assert found.record.verdict.headline.startswith("Undecided: ")
 
 
 def test_another_source_or_configuration_is_refused(
@@ -314,31 +319,31 @@ def test_given_scores_are_candidates(study: Study, log: Path, tmp_path: Path) ->
     files = {name: tmp_path / f"{name}.csv" for name in ("all", "new")}
     found = run_study(log, tmp_path / "study", quick(candidates=("erm",), scores=files))
     assert set(found.estimates["candidate"]) == {"erm", "all", "new"}
-    assert any("not against new" in each for each in found.record["evaluation"]["notes"])
-    assert len(found.record["runs"]) == 1
+    assert any("not against new" in each for each in found.record.evaluation.notes)
+    assert len(found.record.runs) == 1
 
 
 def test_one_candidate_and_runs_of_ones_own(log: Path, tmp_path: Path) -> None:
     mine = {"method": "erm", "candidate": {"name": "cf", "dim": 3}, "training": {"rate": 0.1}}
     found = run_study(log, tmp_path / "study", quick(candidates=(), runs={"mine": mine}))
     assert found.recommended is None
-    assert found.record["verdict"]["leader"] == "mine"
-    assert found.record["verdict"]["decided"] is False
-    assert found.record["verdict"]["headline"].startswith("There is one candidate, mine")
+    assert found.record.verdict.leader == "mine"
+    assert found.record.verdict.decided is False
+    assert found.record.verdict.headline.startswith("There is one candidate, mine")
     assert len(found.comparisons) == 0
-    configuration = found.record["runs"][0]["configuration"]
-    assert configuration["candidate"]["name"] == "cf"
-    assert (configuration["training"]["rate"], configuration["training"]["epochs"]) == (0.1, 2)
+    configuration = found.record.runs[0].configuration
+    assert configuration.candidate.name == "cf"
+    assert (configuration.training.rate, configuration.training.epochs) == (0.1, 2)
 
 
 def test_ratings_are_judged_by_their_errors(tmp_path: Path) -> None:
     ratings = np.random.default_rng(0).integers(1, 6, 300)
     log = frame_of().drop("time").with_columns(rating=pl.Series(ratings))
     found = run_study(log, tmp_path / "study", quick(feedback="ratings"))
-    choice = found.record["verdict"]["choices"][0]
+    choice = found.record.verdict.choices[0]
     standard = found.estimates.filter(estimator="standard", metric="mse")
     assert set(standard["candidate"]) == {"erm", "acl"}  # popularity predicts none
-    assert choice["value"] == standard["value"].min()
+    assert choice.value == standard["value"].min()
     flips = found.comparisons.filter(pl.col("estimator") != "standard")["flip"]
     assert (flips.drop_nulls() >= 1).all()
     assert flips.null_count() < len(flips)
@@ -362,21 +367,23 @@ def test_logged_propensities_decide_where_there_are_any(tmp_path: Path) -> None:
     propensities = np.random.default_rng(0).uniform(0.2, 1, 300)
     log = frame_of().with_columns(propensity=pl.Series(propensities))
     found = run_study(log, tmp_path / "study", quick(candidates=("pop", "erm")))
-    assert found.record["verdict"]["estimator"] == "logged"
+    assert found.record.verdict.estimator == "logged"
 
 
 def test_a_world_tells_the_truth(world: Path, tmp_path: Path) -> None:
     evaluation = FAST["evaluation"] | {"k": (5, 20), "metrics": ("mrr", "hit")}
     found = run_study(world, tmp_path / "study", quick(evaluation=evaluation))
-    truth, online = found.record["verdict"]["truth"], found.record["online"]
-    assert found.record["kind"] == "world"
-    assert set(truth["values"]) == {OLD_SYSTEM, "pop", "erm", "acl"}
-    assert truth["regret"].keys() == {"standard", "popularity", "robust-shared", "oracle"}
-    assert all(0 <= each <= 1 for each in truth["regret"].values())
-    expected = {each["arm"]: each["value"] for each in online["truth"]
-                if (each["metric"], each["k"]) == ("mrr", 5)}  # fmt: skip
-    assert truth["values"] == expected
-    assert f"In truth {truth['candidate']} is the best" in found.verdict
+    truth, online = found.record.verdict.truth, found.record.online
+    assert found.record.kind == "world"
+    assert truth is not None
+    assert online is not None
+    assert set(truth.values) == {OLD_SYSTEM, "pop", "erm", "acl"}
+    assert truth.regret.keys() == {"standard", "popularity", "robust-shared", "oracle"}
+    assert all(0 <= each <= 1 for each in truth.regret.values())
+    expected = {each.arm: each.value for each in online.truth
+                if (each.metric, each.k) == ("mrr", 5)}  # fmt: skip
+    assert truth.values == expected
+    assert f"In truth {truth.candidate} is the best" in found.verdict
 
 
 def test_a_world_without_a_log_is_refused(world: Path, tmp_path: Path) -> None:
@@ -389,7 +396,7 @@ def test_lists_that_are_drawn_have_no_truth(world: Path, tmp_path: Path) -> None
     found = run_study(
         world, tmp_path / "study", quick(candidates=("pop",), online={"temperature": 1.0})
     )
-    assert found.record["verdict"]["truth"] is None
+    assert found.record.verdict.truth is None
 
 
 def test_results_are_plain_json(study: Study) -> None:
@@ -404,17 +411,14 @@ def test_rows_that_repeat_training_are_noted(tmp_path: Path) -> None:
     pairs = pl.DataFrame({"user": [1, 1, 1, 2, 2, 2] * 4, "item": [1, 2, 3, 4, 5, 6] * 4})
     log = pairs.with_columns(time=pl.int_range(len(pairs)))
     study = run_study(log, tmp_path / "repeated", quick(candidates=("pop", "erm")))
-    note = next(each for each in study.record["evaluation"]["notes"] if "repeat a pair" in each)
+    note = next(each for each in study.record.evaluation.notes if "repeat a pair" in each)
     assert note.startswith("100% of the test rows")
     assert not any("repeat a pair" in each for each in _notes_of_distinct(tmp_path))
 
 
-def _notes_of_distinct(folder: Path) -> list[str]:
+def _notes_of_distinct(folder: Path) -> tuple[str, ...]:
     distinct = quick(candidates=("pop", "erm"), preparation={"duplicates": "first"})
-    notes: list[str] = run_study(frame_of(), folder / "once", distinct).record["evaluation"][
-        "notes"
-    ]
-    return notes
+    return run_study(frame_of(), folder / "once", distinct).record.evaluation.notes
 
 
 def test_notes_say_what_of_the_rows_is_not_as_one_might_think(tmp_path: Path) -> None:
@@ -435,7 +439,7 @@ def test_notes_say_what_of_the_rows_is_not_as_one_might_think(tmp_path: Path) ->
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cp.CounterplayWarning)
         study = cp.run_study(rows, tmp_path / "study", quick)
-    notes = " ".join(study.record["evaluation"]["notes"])
+    notes = " ".join(study.record.evaluation.notes)
     for words in (
         "every row counts as a click, whatever its rating",
         "rows are held out at random; name it with --time",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
@@ -7,11 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from counterplay.evaluation.deployment import TrueValue
 from counterplay.evaluation.estimators import ESTIMATORS, trusted
 from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
+from counterplay.evaluation.records import (
+    CandidateEstimate,
+    Comparison,
+    EvaluationRecord,
+)
 from counterplay.study.verdict import verdict
 
-Truth = dict[str, dict[tuple[str, int], float]]
+Case = tuple[EvaluationRecord, dict[str, dict[str, float]], str]
 NAMES = ("pop", "erm", "ps", "acl", "<b>mine</b>")
 
 
@@ -22,40 +29,55 @@ def made_up(
     k: int = 10,
     width: float | None = 0.0,
     flip: float | None = None,
-) -> dict[str, Any]:
+    unsure: Callable[[Comparison], bool] = lambda _: False,
+) -> EvaluationRecord:
     """Return an evaluation with the values by estimator and candidate.
 
-    Its intervals reach `width` to both sides; None leaves them out. The p-values go with them.
+    Its intervals reach `width` to both sides; None leaves them out. The p-values go with them,
+    but for those that are said to be unsure.
     """
-    same = {"metric": metric, "k": k}
+    same: dict[str, Any] = {"metric": metric, "k": k, "n": 9, "level": 0.95}
+    about: dict[str, Any] = {"protocol": "full", "ess": 9.0, "top_share": 0.1, "normalised": True}
 
-    def ends(value: float) -> dict[str, float | None]:
+    def ends(value: float) -> dict[str, Any]:
         if width is None:
             return {"low": None, "high": None}
         return {"low": value - width, "high": value + width}
 
-    def chance(value: float) -> dict[str, float]:
-        return {"level": 0.95, "p": 0.05 if width is not None and abs(value) > width else 0.0501}
+    def compared(estimator: str, first: str, second: str) -> Comparison:
+        value = values[estimator][first] - values[estimator][second]
+        p = 0.05 if width is not None and abs(value) > width else 0.0501
+        found = Comparison(
+            **same, estimator=estimator, first=first, second=second, value=value, **ends(value),
+            p=p, flip=flip,
+        )  # fmt: skip
+        return found.model_copy(update={"p": 0.15}) if unsure(found) else found
 
-    return {
-        "estimates": [
-            {"candidate": name, "estimator": estimator, **same, "value": value, **ends(value)}
-            | {"n": 9, "ess": 9.0}
+    return EvaluationRecord(
+        dataset="log",
+        part="test",
+        configuration={},
+        estimates=tuple(
+            CandidateEstimate(
+                **same, **about, candidate=name, estimator=estimator, value=value, **ends(value)
+            )
             for estimator, by_name in values.items()
             for name, value in by_name.items()
-        ],
-        "comparisons": [
-            {"first": first, "second": second, "estimator": estimator, **same, "flip": flip}
-            | {"value": by_name[first] - by_name[second], **ends(by_name[first] - by_name[second])}
-            | chance(by_name[first] - by_name[second])
+        ),
+        comparisons=tuple(
+            compared(estimator, *pair)
             for estimator, by_name in values.items()
-            for first, second in combinations(by_name, 2)
-        ],
-    }
+            for pair in combinations(by_name, 2)
+        ),
+    )
+
+
+def true(values: dict[str, float]) -> list[TrueValue]:
+    return [TrueValue(arm=name, metric="hit", k=10, value=each) for name, each in values.items()]
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, dict[str, float]], str]:
+def cases(draw: st.DrawFn) -> Case:
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, unique=True))
     others = draw(
         st.lists(
@@ -78,103 +100,103 @@ def cases(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, dict[str, float]],
 
 @given(cases())
 def test_the_first_trusted_estimator_decides_and_its_best_leads(
-    case: tuple[dict[str, Any], dict[str, dict[str, float]], str],
+    case: Case,
 ) -> None:
     evaluation, values, metric = case
     found = verdict(evaluation)
     decisive = next(name for name in trusted() if name in values)
-    assert found["estimator"] == decisive
+    assert found.estimator == decisive
     best = (min if metric == "mse" else max)(values[decisive].values())
-    assert values[decisive][found["leader"]] == best
-    assert found["decided"] == (found["recommended"] is not None)
-    assert found["recommended"] in (None, found["leader"])
-    assert found["smaller_is_better"] == (metric == "mse")
-    assert [each["estimator"] for each in found["choices"]] == list(values)
-    assert found["truth"] is None
+    assert values[decisive][found.leader] == best
+    assert found.decided == (found.recommended is not None)
+    assert found.recommended in (None, found.leader)
+    assert found.smaller_is_better == (metric == "mse")
+    assert [each.estimator for each in found.choices] == list(values)
+    assert found.truth is None
 
 
 @given(cases())
 def test_nobody_is_shipped_who_is_not_beyond_chance_before_everybody(
-    case: tuple[dict[str, Any], dict[str, dict[str, float]], str],
+    case: Case,
 ) -> None:
     evaluation, values, _ = case
     found = verdict(evaluation)
-    name = found["leader"]
+    name = found.leader
     told_apart = [
-        each["p"] <= 1 - each["level"]
-        for each in evaluation["comparisons"]
-        if each["estimator"] == found["estimator"] and name in (each["first"], each["second"])
+        each.p <= 1 - each.level
+        for each in evaluation.comparisons
+        if each.estimator == found.estimator and name in (each.first, each.second)
     ]
-    headline = found["headline"]
-    if len(values[found["estimator"]]) == 1:
+    headline = found.headline
+    if len(values[found.estimator]) == 1:
         assert headline.startswith("There is one candidate")
-        assert not found["decided"]
+        assert not found.decided
     elif all(told_apart):
         assert headline.startswith(f"Ship {name}.")
-        assert found["decided"]
+        assert found.decided
     else:
         assert headline.startswith("Undecided: ")
         assert "Ship" not in headline
-        assert found["recommended"] is None
+        assert found.recommended is None
 
 
 @given(cases())
 def test_nobody_is_said_to_agree_who_is_not_sure(
-    case: tuple[dict[str, Any], dict[str, dict[str, float]], str],
+    case: Case,
 ) -> None:
     found = verdict(case[0])
-    others = [
-        each for each in found["choices"] if each["estimator"] not in ("oracle", found["estimator"])
-    ]
-    agreed = found["decided"] and others
-    agreed = agreed and all(each["candidate"] == found["leader"] for each in others)
-    agreed = agreed and all(each["decided"] for each in others)
-    assert ("Every estimator agrees" in found["headline"]) == bool(agreed)
-    for each in found["choices"]:
+    others = [each for each in found.choices if each.estimator not in ("oracle", found.estimator)]
+    agreed = found.decided and len(others) > 0
+    agreed = agreed and all(each.candidate == found.leader for each in others)
+    agreed = agreed and all(each.decided for each in others)
+    assert ("Every estimator agrees" in found.headline) == agreed
+    for each in found.choices:
         rivals = [
-            other["p"] <= 1 - other["level"]
-            for other in case[0]["comparisons"]
-            if other["estimator"] == each["estimator"]
-            and each["candidate"] in (other["first"], other["second"])
+            other.p <= 1 - other.level
+            for other in case[0].comparisons
+            if other.estimator == each.estimator and each.candidate in (other.first, other.second)
         ]
-        assert each["decided"] == (len(rivals) > 0 and all(rivals))
+        assert each.decided == (len(rivals) > 0 and all(rivals))
 
 
 @given(cases())
 def test_a_lead_points_to_the_better_one_and_holds_its_interval(
-    case: tuple[dict[str, Any], dict[str, dict[str, float]], str],
+    case: Case,
 ) -> None:
     evaluation, values, metric = case
-    for choice in verdict(evaluation)["choices"]:
-        by_name = values[choice["estimator"]]
+    for choice in verdict(evaluation).choices:
+        by_name = values[choice.estimator]
         if len(by_name) == 1:
-            assert (choice["runner_up"], choice["difference"]) == (None, None)
+            assert (choice.runner_up, choice.difference) == (None, None)
             continue
-        found = choice["difference"]
-        assert found["value"] == by_name[choice["candidate"]] - by_name[choice["runner_up"]]
-        assert found["value"] * (-1 if metric == "mse" else 1) >= 0
-        if found["low"] is not None:
-            assert found["low"] <= found["value"] <= found["high"]
+        found = choice.difference
+        assert found is not None
+        assert choice.runner_up is not None
+        assert found.value == by_name[choice.candidate] - by_name[choice.runner_up]
+        assert found.value * (-1 if metric == "mse" else 1) >= 0
+        if found.low is not None and found.high is not None:
+            assert found.low <= found.value <= found.high
 
 
 @given(cases(), st.data())
 def test_the_truth_names_the_best_and_no_choice_gains_on_it(
-    case: tuple[dict[str, Any], dict[str, dict[str, float]], str], data: st.DataObject
+    case: Case, data: st.DataObject
 ) -> None:
     evaluation, values, metric = case
     names = list(next(iter(values.values())))
-    true = {name: data.draw(st.sampled_from([0.0, 0.1, 0.2, 0.4])) for name in names}
-    found = verdict(evaluation, {name: {("hit", 10): value} for name, value in true.items()})
+    known = {name: data.draw(st.sampled_from([0.0, 0.1, 0.2, 0.4])) for name in names}
+    found = verdict(evaluation, true(known))
     if metric != "hit":  # nothing is known of it
-        assert found["truth"] is None
+        assert found.truth is None
         return
-    best = max(true.values())
-    assert true[found["truth"]["candidate"]] == best
-    assert found["truth"]["values"] == true
-    for choice in found["choices"]:
-        regret = found["truth"]["regret"][choice["estimator"]]
+    assert found.truth is not None
+    best = max(known.values())
+    assert known[found.truth.candidate] == best
+    assert found.truth.values == known
+    for choice in found.choices:
+        regret = found.truth.regret[choice.estimator]
         assert 0 <= regret <= 1
-        assert (regret == 0) == (true[choice["candidate"]] == best)
+        assert (regret == 0) == (known[choice.candidate] == best)
 
 
 def test_the_headline_says_who_disagrees() -> None:
@@ -184,37 +206,35 @@ def test_the_headline_says_who_disagrees() -> None:
         "robust-shared": {"pop": 0.1, "acl": 0.3},
         "oracle": {"pop": 0.1, "acl": 0.2},
     }
-    truth: Truth = {"pop": {("hit", 10): 0.1}, "acl": {("hit", 10): 0.2}}
-    found = verdict(made_up(values, flip=1.87), truth)
-    assert found["headline"] == (
+    found = verdict(made_up(values, flip=1.87), true({"pop": 0.1, "acl": 0.2}))
+    assert found.headline == (
         "Ship acl. The robust evaluation ships it too. Standard offline evaluation would have "
         "shipped pop. In truth acl is the best."
     )
-    assert found["sentences"][-5:] == [
+    assert found.sentences[-5:] == (
         "acl stays before pop unless the odds of exposure are off by 1.8×.",
         "In truth acl is the best, with hit@10 0.2000.",
         "Standard offline evaluation lost 50.0% of that by its choice, and promised 9.0 times what "
         "is true of pop.",
         "Weighting by popularity chose it, and promised 1.5 times what is true of acl.",
         "The robust evaluation chose it, and promised 1.5 times what is true of acl.",
-    ]
+    )
     disputed = verdict(made_up(values | {"robust-shared": {"pop": 0.3, "acl": 0.1}}))
-    assert disputed["headline"] == (
+    assert disputed.headline == (
         "Ship acl. Standard offline evaluation would have shipped pop. One reservation: the robust "
         "evaluation prefers pop."
     )
-    assert not any("true propensities" in each for each in found["sentences"])
+    assert not any("true propensities" in each for each in found.sentences)
     agreed = verdict(made_up({"standard": {"a": 1.0, "b": 0.5}, "logged": {"a": 1.0, "b": 0.5}}))
-    assert agreed["headline"] == "Ship a. Every estimator agrees."
+    assert agreed.headline == "Ship a. Every estimator agrees."
 
 
 def doubted(estimators: set[str], **given: Any) -> str:
     """Return the headline where `a` leads everywhere, and these estimators are not sure of it."""
     names = ("standard", "popularity", "robust-shared")
-    evaluation = made_up({name: {"a": 0.5, "b": 0.25} for name in names}, **given)
-    for each in evaluation["comparisons"]:
-        each["p"] = 0.15 if each["estimator"] in estimators else 0.01
-    return str(verdict(evaluation)["headline"])
+    values = {name: {"a": 0.5, "b": 0.25} for name in names}
+    unsure = made_up(values, unsure=lambda each: each.estimator in estimators, **given)
+    return verdict(unsure).headline
 
 
 def test_the_headline_says_who_is_not_sure() -> None:
@@ -231,7 +251,7 @@ def test_the_headline_says_who_is_not_sure() -> None:
     )
     values = {"popularity": {"a": 0.5, "b": 0.25}, "standard": {"a": 0.2, "b": 0.25}}
     evaluation = made_up(values | {"propensity": {"a": 0.2, "b": 0.25}}, width=0.1)
-    assert verdict(evaluation)["headline"] == (
+    assert verdict(evaluation).headline == (
         "Ship a. Standard offline evaluation puts b first, but not beyond chance. One reservation: "
         "weighting by a fitted exposure model prefers b, but not beyond chance."
     )
@@ -252,12 +272,15 @@ def test_a_small_error_that_would_turn_it_is_a_reservation(
 
 def test_the_rival_that_would_turn_it_first_is_named() -> None:
     evaluation = made_up({"popularity": {"a": 0.5, "b": 0.4, "c": 0.3}}, flip=2.0)
-    next(each for each in evaluation["comparisons"] if each["second"] == "c")["flip"] = 1.2
-    found = verdict(evaluation)
-    assert found["choices"][0]["runner_up"] == "b"
-    assert (found["choices"][0]["turned_by"], found["choices"][0]["flip"]) == ("c", 1.2)
-    assert found["sentences"][-1].startswith("a stays before c unless")
-    assert "c may be better if the odds of exposure are off by 1.2×" in found["headline"]
+    nearer = [
+        each.model_copy(update={"flip": 1.2}) if each.second == "c" else each
+        for each in evaluation.comparisons
+    ]
+    found = verdict(evaluation.model_copy(update={"comparisons": tuple(nearer)}))
+    assert found.choices[0].runner_up == "b"
+    assert (found.choices[0].turned_by, found.choices[0].flip) == ("c", 1.2)
+    assert found.sentences[-1].startswith("a stays before c unless")
+    assert "c may be better if the odds of exposure are off by 1.2×" in found.headline
 
 
 @pytest.mark.parametrize(
@@ -272,37 +295,36 @@ def test_the_rival_that_would_turn_it_first_is_named() -> None:
 )
 def test_what_would_turn_it(flip: float | None, expected: str) -> None:
     values = {"popularity": {"a": 0.5, "b": 0.25}}
-    assert verdict(made_up(values, flip=flip))["sentences"][-1] == expected
+    assert verdict(made_up(values, flip=flip)).sentences[-1] == expected
 
 
 def test_standard_knows_no_odds_and_equals_have_no_order_to_turn() -> None:
     for values in ({"standard": {"a": 0.5, "b": 0.25}}, {"popularity": {"a": 0.5, "b": 0.5}}):
         found = verdict(made_up(values, flip=1.0))
-        assert len(found["sentences"]) == 1
-    assert found["headline"] == "Undecided: a and b do equally well."
-    assert found["sentences"][0].endswith("; b does equally well.")
+        assert len(found.sentences) == 1
+    assert found.headline == "Undecided: a and b do equally well."
+    assert found.sentences[0].endswith("; b does equally well.")
 
 
 def test_too_few_users_for_an_interval() -> None:
     found = verdict(made_up({"robust-shared": {"a": 0.5, "b": 0.25}}, width=None))
-    assert found["headline"].startswith("Undecided: a leads, but not beyond chance; b may be")
-    assert "with too few users for an interval" in found["sentences"][0]
+    assert found.headline.startswith("Undecided: a leads, but not beyond chance; b may be")
+    assert "with too few users for an interval" in found.sentences[0]
 
 
 def test_a_third_that_may_be_as_good_is_named_though_the_second_is_beaten() -> None:
-    evaluation = made_up({"popularity": {"a": 0.5, "b": 0.4, "c": 0.3}}, width=0.05)
-    doubtful = next(each for each in evaluation["comparisons"] if each["second"] == "c")
-    doubtful |= {"low": -0.1, "high": 0.5, "p": 0.2}
-    assert "c may be as good" in verdict(evaluation)["headline"]
+    values = {"popularity": {"a": 0.5, "b": 0.4, "c": 0.3}}
+    evaluation = made_up(values, width=0.05, unsure=lambda each: each.second == "c")
+    assert "c may be as good" in verdict(evaluation).headline
 
 
 def test_the_old_system_is_kept_and_not_shipped() -> None:
     found = verdict(made_up({"popularity": {OLD_SYSTEM: 0.5, "acl": 0.25}}))
-    assert found["headline"].startswith(f"Keep the {OLD_SYSTEM}.")
+    assert found.headline.startswith(f"Keep the {OLD_SYSTEM}.")
 
 
 def test_a_world_without_demand_has_nothing_to_lose() -> None:
-    truth: Truth = {"a": {("hit", 10): 0.0}, "b": {("hit", 10): 0.0}}
-    found = verdict(made_up({"standard": {"a": 0.25, "b": 0.5}}), truth)
-    assert found["truth"]["regret"] == {"standard": 0.0}
-    assert found["sentences"][-1] == "Standard offline evaluation chose one that is as good."
+    found = verdict(made_up({"standard": {"a": 0.25, "b": 0.5}}), true({"a": 0.0, "b": 0.0}))
+    assert found.truth is not None
+    assert found.truth.regret == {"standard": 0.0}
+    assert found.sentences[-1] == "Standard offline evaluation chose one that is as good."

@@ -17,6 +17,7 @@ from counterplay.data.files import read_json, sealed
 from counterplay.learning.records import Epoch
 from counterplay.runs.candidates import staged
 from counterplay.runs.config import RunConfig
+from counterplay.runs.record import RunRecord
 from counterplay.runs.training import read_record, train_run
 from counterplay.settings import configured
 from counterplay.tuning import tuning
@@ -117,9 +118,9 @@ def test_the_best_run_is_kept_and_is_worth_what_is_said(
         evaluation = cp.Evaluation(
             part="validation", estimators=("popularity",), metrics=("hit",), seed=5
         )
-        (estimate,) = cp.evaluate_run(run, config=evaluation)["estimates"]
-        assert estimate == {"candidate": run.name, **best["estimate"]}
-        configuration = read_record(run)["configuration"]
+        (estimate,) = cp.evaluate_run(run, config=evaluation).estimates
+        assert estimate.to_dict() == {"candidate": run.name, **best["estimate"]}
+        configuration = read_record(run).to_dict()["configuration"]
         for key, value in best["settings"].items():
             section, name = key.split(".")
             assert configuration[section][name] == value
@@ -128,7 +129,7 @@ def test_the_best_run_is_kept_and_is_worth_what_is_said(
 def test_best_runs_can_be_compared(folder: Path) -> None:
     config = cp.Evaluation(estimators=("standard",), metrics=("hit",))
     found = cp.compare_runs([folder / "best-erm", folder / "best-acl"], config=config)
-    assert len(found["comparisons"]) == 1
+    assert len(found.comparisons) == 1
 
 
 def test_each_trial_is_a_run_of_its_settings(
@@ -152,7 +153,7 @@ def test_each_trial_is_a_run_of_its_settings(
         config = cp.Evaluation(
             part="validation", estimators=("popularity",), metrics=("hit",), seed=5
         )
-        (estimate,) = cp.evaluate_run(run, config=config)["estimates"]
+        estimate = cp.evaluate_run(run, config=config).estimates[0].to_dict()
         assert estimate["value"] == trial["estimate"]["value"]
 
 
@@ -234,7 +235,7 @@ def test_interrupted_within_a_trial_it_goes_on(
     def interrupt(epoch: Epoch) -> None:
         raise KeyboardInterrupt
 
-    def train(data: Path, out: Path, config: RunConfig, **options: Any) -> dict[str, Any]:
+    def train(data: Path, out: Path, config: RunConfig, **options: Any) -> RunRecord:
         callbacks = [interrupt] if at == "epoch" and out.name == broken else []
         return train_run(data, out, config, **options, callbacks=callbacks)
 
@@ -304,7 +305,7 @@ def test_later_trials_learn_from_earlier_ones(dataset: Path, tmp_path: Path) -> 
 def diverging(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[str]:
     trained: list[str] = []
 
-    def train(data: Path, out: Path, config: RunConfig, **options: Any) -> dict[str, Any]:
+    def train(data: Path, out: Path, config: RunConfig, **options: Any) -> RunRecord:
         trained.append(out.name)
         if out.name in names:
             out.mkdir(parents=True)
@@ -466,7 +467,7 @@ def test_optuna_is_silent_and_left_as_it_was(
 def test_only_the_notes_of_the_best_are_passed_on(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def train(data: Path, out: Path, config: RunConfig, **options: Any) -> dict[str, Any]:
+    def train(data: Path, out: Path, config: RunConfig, **options: Any) -> RunRecord:
         warnings.warn(f"of {out.name}", cp.CounterplayWarning, stacklevel=1)
         warnings.warn(f"of {out.name}", cp.CounterplayWarning, stacklevel=1)
         return train_run(data, out, config, **options)

@@ -11,10 +11,14 @@ from counterplay.cli import console
 from counterplay.cli.arguments import by_stem, check_out
 from counterplay.cli.options import Data, Json, Protocol, Seed, several_settings
 from counterplay.data.files import write_json
+from counterplay.display import named
 from counterplay.errors import ConfigError
 from counterplay.evaluation.estimators import ESTIMATORS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from counterplay.evaluation.records import ColdRows, Comparison, EvaluationRecord
     from counterplay.evaluation.stage import Evaluation
 
 _Cutoffs = Annotated[
@@ -161,87 +165,81 @@ def _settings(
     return configured(Evaluation, None, assignments or (), options)
 
 
-def _give(result: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
+def _give(result: EvaluationRecord, out: Path | None, *, as_json: bool) -> None:
     if out is not None:
-        write_json(result, out)
+        write_json(result.to_dict(), out)
     if as_json:
-        console.print_json(result)
+        console.print_json(result.to_dict())
         return
-    found, first = result["estimates"], result["estimates"][0]
+    found, first = result.estimates, result.estimates[0]
     console.print_table(
-        f"{result['dataset']}, {first['n']:,} {result['part']} rows, {first['protocol']}; "
-        f"{first['level']:.0%} intervals over users",
+        f"{result.dataset}, {first.n:,} {result.part} rows, {first.protocol}; "
+        f"{first.level:.0%} intervals over users",
         {
-            "candidate": [each["candidate"] for each in found],
-            "estimator": [each["estimator"] for each in found],
-            "metric": [_metric(each) for each in found],
-            "value": [f"{each['value']:.4f}" for each in found],
-            "low": [_number(each["low"]) for each in found],
-            "high": [_number(each["high"]) for each in found],
-            "effective": [f"{each['ess']:,.0f}" for each in found],
+            "candidate": [each.candidate for each in found],
+            "estimator": [each.estimator for each in found],
+            "metric": [named(*each.key) for each in found],
+            "value": [f"{each.value:.4f}" for each in found],
+            "low": [_number(each.low) for each in found],
+            "high": [_number(each.high) for each in found],
+            "effective": [f"{each.ess:,.0f}" for each in found],
         },
     )
-    if result["cold"]:
-        _show_cold(result["cold"], result["part"])
-    if result["bands"]:
+    if result.cold:
+        _show_cold(result.cold, result.part)
+    if result.bands:
         console.print_table(
             "the smallest and largest value if the odds of exposure are off by a factor Γ",
             {
-                "candidate": [each["candidate"] for each in result["bands"]],
-                "estimator": [each["estimator"] for each in result["bands"]],
-                "metric": [_metric(each) for each in result["bands"]],
-                "Γ": [f"{each['gamma']:g}" for each in result["bands"]],
-                "low": [f"{each['low']:.4f}" for each in result["bands"]],
-                "high": [f"{each['high']:.4f}" for each in result["bands"]],
+                "candidate": [each.candidate for each in result.bands],
+                "estimator": [each.estimator for each in result.bands],
+                "metric": [named(*each.key) for each in result.bands],
+                "Γ": [f"{each.gamma:g}" for each in result.bands],
+                "low": [f"{each.low:.4f}" for each in result.bands],
+                "high": [f"{each.high:.4f}" for each in result.bands],
             },
         )
-    if "comparisons" in result:
-        _show_comparisons(result["comparisons"])
+    if result.comparisons:
+        _show_comparisons(result.comparisons)
     if out is not None:
         console.print_pairs({"written to": str(out)})
 
 
-def _show_cold(cold: dict[str, Any], part: str) -> None:
-    found = cold["estimates"]
+def _show_cold(cold: ColdRows, part: str) -> None:
+    found = cold.estimates
     console.print_table(
-        f"cold: the {cold['rows']:,} {part} rows ({cold['share']:.0%}) of users without training "
+        f"cold: the {cold.rows:,} {part} rows ({cold.share:.0%}) of users without training "
         "rows, for whom models rank by popularity; warm: the others",
         {
-            "candidate": [each["candidate"] for each in found],
-            "rows": [f"{each['n']:,} {each['rows']}" for each in found],
-            "metric": [_metric(each) for each in found],
-            "value": [f"{each['value']:.4f}" for each in found],
-            "low": [_number(each["low"]) for each in found],
-            "high": [_number(each["high"]) for each in found],
+            "candidate": [each.candidate for each in found],
+            "rows": [f"{each.n:,} {each.rows}" for each in found],
+            "metric": [named(*each.key) for each in found],
+            "value": [f"{each.value:.4f}" for each in found],
+            "low": [_number(each.low) for each in found],
+            "high": [_number(each.high) for each in found],
         },
     )
 
 
-def _show_comparisons(found: list[dict[str, Any]]) -> None:
-    from counterplay.metrics.comparison import beyond_chance
-
+def _show_comparisons(found: Sequence[Comparison]) -> None:
     console.print_table(
         "differences on the same rows; intervals and p by resampling users, for all pairs of an "
         "estimator and metric at once",
         {
-            "first − second": [f"{each['first']} − {each['second']}" for each in found],
-            "estimator": [each["estimator"] for each in found],
-            "metric": [_metric(each) for each in found],
-            "difference": [f"{each['value']:+.4f}" for each in found],
-            "low": [_number(each["low"], "+") for each in found],
-            "high": [_number(each["high"], "+") for each in found],
-            "p": [f"{each['p']:.4f}" for each in found],
+            "first − second": [f"{each.first} − {each.second}" for each in found],
+            "estimator": [each.estimator for each in found],
+            "metric": [named(*each.key) for each in found],
+            "difference": [f"{each.value:+.4f}" for each in found],
+            "low": [_number(each.low, "+") for each in found],
+            "high": [_number(each.high, "+") for each in found],
+            "p": [f"{each.p:.4f}" for each in found],
         },
     )
     for each in found:
-        if each["statement"] and beyond_chance(each["p"], each["level"]):
+        if each.statement and each.decided:
             console.out.print(
-                f"{_metric(each)}, {each['estimator']}: {each['statement']}", markup=False
+                f"{named(*each.key)}, {each.estimator}: {each.statement}", markup=False
             )
-
-
-def _metric(each: dict[str, Any]) -> str:
-    return f"{each['metric']}@{each['k']}" if each["k"] else str(each["metric"])
 
 
 def _number(value: float | None, sign: str = "") -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,10 @@ from counterplay.cli import console
 from counterplay.cli.arguments import check_out
 from counterplay.cli.options import Json
 from counterplay.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from counterplay.evaluation.records import EvaluationRecord
+    from counterplay.study.records import Findings
 
 
 def report(
@@ -35,13 +39,13 @@ def report(
     record = _study(paths, evaluation) or _runs(paths, evaluation)
     write_report(record, out)
     if as_json:
-        console.print_json(record)
+        console.print_json(record.to_dict())
     else:
         size = f"{out.stat().st_size / 1e6:.1f} MB, opens in any browser, offline"
-        console.print_pairs({"report": str(record["name"]), "written to": f"{out}; {size}"})
+        console.print_pairs({"report": record.name, "written to": f"{out}; {size}"})
 
 
-def _study(paths: list[Path], evaluation: Path | None) -> dict[str, Any] | None:
+def _study(paths: list[Path], evaluation: Path | None) -> Findings | None:
     """Return the record of a study, if it is one that is named."""
     studies = [path for path in paths if (path / "study.json").is_file()]
     if not studies:
@@ -55,14 +59,16 @@ def _study(paths: list[Path], evaluation: Path | None) -> dict[str, Any] | None:
         raise ConfigError(
             "a study has its own evaluation; found --evaluation beside one; leave it out"
         )
-    from counterplay.study.study import study_record
+    from counterplay.study.records import study_record
 
     return study_record(studies[0])
 
 
-def _runs(paths: list[Path], evaluation: Path | None) -> dict[str, Any]:
+def _runs(paths: list[Path], evaluation: Path | None) -> Findings:
     """Return the record of runs, with an evaluation where there is one."""
-    from counterplay.runs.training import read_record
+    from counterplay.runs.config import training_command
+    from counterplay.runs.record import read_record
+    from counterplay.study.records import Findings, NamedRun
 
     for path in paths:
         if not (path / "run.json").is_file():
@@ -77,34 +83,23 @@ def _runs(paths: list[Path], evaluation: Path | None) -> dict[str, Any]:
     names = [path.resolve().name for path in paths]
     if len(set(names)) < len(names):
         names = [str(path) for path in paths]
-    runs = [{**read_record(path), "name": name} for name, path in zip(names, paths, strict=True)]
-    datasets = [run["dataset"] for run in runs if isinstance(run["dataset"], dict)]
-    logs = dict.fromkeys(str(dataset.get("name")) for dataset in datasets)
-    return {
-        "name": ", ".join(logs),
-        "kind": "log",
-        "versions": runs[0].get("versions"),
-        "commands": [command for run in runs if (command := _command(run)) is not None],
-        "runs": runs,
-        "evaluation": None if evaluation is None else _evaluation(evaluation),
-    }
+    runs = [
+        NamedRun(name=name, **dict(read_record(path)))
+        for name, path in zip(names, paths, strict=True)
+    ]
+    return Findings(
+        name=", ".join(dict.fromkeys(run.dataset.name for run in runs)),
+        versions=runs[0].versions,
+        commands=tuple(
+            training_command(run.configuration.model_dump(mode="json"), run.name) for run in runs
+        ),
+        runs=tuple(runs),
+        evaluation=None if evaluation is None else _evaluation(evaluation),
+    )
 
 
-def _command(run: dict[str, Any]) -> str | None:
-    """Return what trains a run again; the page itself refuses a record of another form."""
-    from counterplay.runs.config import training_command
-
-    try:
-        return training_command(run["configuration"], run["name"])
-    except (LookupError, TypeError, ValueError):
-        return None
-
-
-def _evaluation(path: Path) -> dict[str, Any]:
-    from counterplay.data.files import read_json
+def _evaluation(path: Path) -> EvaluationRecord:
+    from counterplay.evaluation.records import EvaluationRecord, read_as
 
     what = "the JSON that counterplay evaluate or compare wrote with --out"
-    found = read_json(path, what, remedy="write it again", may_lack_seal=True)
-    if not isinstance(found.get("estimates"), list):
-        raise DataError(f"'{path}' must be {what}; found something else; write it again")
-    return found
+    return read_as(EvaluationRecord, path, what, remedy="write it again", may_lack_seal=True)

@@ -11,16 +11,42 @@ import typer
 from counterplay.cli import console
 from counterplay.cli.arguments import by_stem
 from counterplay.cli.options import Config, Json, Seed, several_settings
+from counterplay.display import named
 
 if TYPE_CHECKING:
+    from counterplay.evaluation.records import CandidateEstimate
     from counterplay.study.config import StudyConfig
-    from counterplay.study.study import Study
+    from counterplay.study.records import Study
 
 REPORT = "report.html"
 
 
 def _column(text: str) -> Any:
     return typer.Option(help=text, rich_help_panel="Columns")
+
+
+_Order = Annotated[
+    Literal["canonical", "file"] | None,
+    typer.Option(
+        rich_help_panel="Columns",
+        help="Order of rows with equal or no timestamps: by content (canonical) or as in the "
+        "file (file).",
+        show_default="canonical",
+    ),
+]
+_Candidates = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Candidates to train, one or more of: pop, erm, ps, acl.", show_default="all"
+    ),
+]
+_Feedback = Annotated[
+    Literal["clicks", "ratings"] | None,
+    typer.Option(
+        help="Treat each row as a click (clicks) or predict the ratings (ratings).",
+        show_default="clicks",
+    ),
+]
 
 
 def run(
@@ -43,32 +69,13 @@ def run(
     time: Annotated[
         str | None, _column("Timestamp column (detected if omitted; '-' for none).")
     ] = None,
-    order: Annotated[
-        Literal["canonical", "file"] | None,
-        typer.Option(
-            rich_help_panel="Columns",
-            help="Order of rows with equal or no timestamps: by content (canonical) or as in the "
-            "file (file).",
-            show_default="canonical",
-        ),
-    ] = None,
-    candidates: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Candidates to train, one or more of: pop, erm, ps, acl.", show_default="all"
-        ),
-    ] = None,
+    order: _Order = None,
+    candidates: _Candidates = None,
     model: Annotated[
         Literal["cf", "gmf", "mlp", "ncf", "attn"] | None,
         typer.Option(help="Model to train.", show_default="gmf"),
     ] = None,
-    feedback: Annotated[
-        Literal["clicks", "ratings"] | None,
-        typer.Option(
-            help="Treat each row as a click (clicks) or predict the ratings (ratings).",
-            show_default="clicks",
-        ),
-    ] = None,
+    feedback: _Feedback = None,
     scores: Annotated[
         list[Path] | None,
         typer.Option(help="File with columns user, item and score: another candidate. Repeatable."),
@@ -171,43 +178,37 @@ def _study(
         )  # fmt: skip
         write_report(study.record, page)
     if as_json:
-        console.print_json(study.record)
+        console.print_json(study.record.to_dict())
     else:
         _show(study, page)
 
 
 def _show(study: Study, page: Path) -> None:
-    """Print who is how good by whose account, the verdict in words, and where to read on."""
-    record = study.record
-    found = record["verdict"]
-    key = {"metric": found["metric"], "k": found["k"]}
-    label = f"{key['metric']}@{key['k']}" if key["k"] else key["metric"]
-    values = {
-        (each["candidate"], each["estimator"]): each
-        for each in record["evaluation"]["estimates"]
-        if key.items() <= each.items()
-    }
-    names, estimators = (list(dict.fromkeys(each[place] for each in values)) for place in (0, 1))
-    first, part = next(iter(values.values())), record["evaluation"]["part"]
+    """Print the estimates, the verdict in words, and where to read on."""
+    record, found = study.record, study.record.verdict
+    by_estimator = record.by_estimator(found.key)
+    first = next(each for each in record.estimates if each.key == found.key)
+    names = list(next(iter(by_estimator.values())))
     columns = {"candidate": names} | {
-        estimator: [_interval(values[name, estimator]) for name in names]
-        for estimator in estimators
+        estimator: [_interval(by_name[name]) for name in names]
+        for estimator, by_name in by_estimator.items()
     }
-    if found["truth"]:
-        columns["truth"] = [f"{found['truth']['values'][name]:.4f}" for name in names]
+    if found.truth:
+        columns["truth"] = [f"{found.truth.values[name]:.4f}" for name in names]
     console.print_table(
-        f"{record['name']}: {label} on {first['n']:,} {part} rows, {first['level']:.0%} intervals",
+        f"{record.name}: {named(*found.key)} on {first.n:,} {record.evaluation.part} rows, "
+        f"{first.level:.0%} intervals",
         columns,
     )
     console.out.print()
-    for place, sentence in enumerate([found["headline"], *found["sentences"]]):
+    for place, sentence in enumerate([found.headline, *found.sentences]):
         console.out.print(sentence, markup=False, style="" if place else "bold")
     console.out.print()
-    done = {f"step {number}": step for number, step in enumerate(record["steps"], start=1)}
+    done = {f"step {number}": step for number, step in enumerate(record.steps, start=1)}
     console.print_pairs(done | {"study": str(study.folder), "report": str(page)})
 
 
-def _interval(each: dict[str, Any]) -> str:
-    if each["low"] is None:
-        return f"{each['value']:.4f}"
-    return f"{each['value']:.4f} [{each['low']:.4f}, {each['high']:.4f}]"
+def _interval(each: CandidateEstimate) -> str:
+    if each.low is None:
+        return f"{each.value:.4f}"
+    return f"{each.value:.4f} [{each.low:.4f}, {each.high:.4f}]"

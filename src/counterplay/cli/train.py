@@ -97,7 +97,8 @@ def train(
         def show(epoch: Epoch) -> None:
             bar(epoch.epoch + 1, settings.training.epochs)
 
-        record = train_run(data, out, settings, resume=resume, callbacks=[show, *trackers])
+        found = train_run(data, out, settings, resume=resume, callbacks=[show, *trackers])
+        record = found.to_dict()
     if as_json:
         console.print_json(record)
     else:

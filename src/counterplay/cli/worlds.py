@@ -204,7 +204,7 @@ def online(
     }
     settings = configured(OnlineTest, config, assignments or (), options)
     with console.notes(), console.working("testing online"):
-        result = online_runs(world, runs, settings, data=data)
+        result = online_runs(world, runs, settings, data=data).to_dict()
     if out is not None:
         write_json(result, out)
     if as_json:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from counterplay.evaluation.estimators import ESTIMATORS
+from counterplay.evaluation.records import (
+    Calibration,
+    DecileMean,
+    Diagnostics,
+    Popularity,
+    Recommended,
+    Spread,
+)
 from counterplay.metrics.exposure import (
     calibration,
     deciles_of_items,
@@ -28,14 +36,14 @@ if TYPE_CHECKING:
     from counterplay.evaluation.propensities import Contestant
     from counterplay.evaluation.stage import Stage
 
-Weights = list[tuple[dict[str, Any], "NDArray[np.float64]"]]  # estimator and candidate, and theirs
+Weights = list[tuple[str, str | None, "NDArray[np.float64]"]]  # estimator, candidate, and theirs
 
 _MOST_USERS = 10_000  # whose lists are looked at
 _N_RESAMPLES = 200  # an interval for the eye
 
 
-def diagnostics(stage: Stage, contestants: Sequence[Contestant], *, k: int = 10) -> dict[str, Any]:
-    """Return the diagnostics of an evaluation as plain values.
+def diagnostics(stage: Stage, contestants: Sequence[Contestant], *, k: int = 10) -> Diagnostics:
+    """Return the diagnostics of an evaluation.
 
     - propensities: how those of each estimator are spread; candidate is None where all share them.
     - popularity: what the deciles of items hold, and which of them the lists of `k` draw on, for
@@ -48,26 +56,29 @@ def diagnostics(stage: Stage, contestants: Sequence[Contestant], *, k: int = 10)
     events = np.bincount(train.item, minlength=train.n_items)
     deciles = popularity_deciles(events)
     weights = _weights(stage, contestants)
-    return {
-        "propensities": [
-            {**whose, **spread_of_propensities(each, floor=stage.config.floor)}
-            for whose, each in weights
-        ],
-        "popularity": {
-            "deciles": deciles_of_items(deciles, events),
-            "recommended": _recommended(stage, contestants, deciles, events, k),
-            "logged_mean_popularity": mean_popularity(train.item, events),
-        },
-        "by_decile": _by_decile(stage, contestants, deciles),
-        "calibration": _calibration(stage, weights),
+    popularity = {
+        "deciles": deciles_of_items(deciles, events),
+        "recommended": _recommended(stage, contestants, deciles, events, k),
+        "logged_mean_popularity": mean_popularity(train.item, events),
     }
+    floor = stage.config.floor
+    return Diagnostics(
+        propensities=tuple(
+            Spread(estimator=name, candidate=whose, **spread_of_propensities(each, floor=floor))
+            for name, whose, each in weights
+        ),
+        popularity=Popularity.model_validate(popularity),
+        by_decile=_by_decile(stage, contestants, deciles),
+        calibration=_calibration(stage, weights),
+    )
 
 
 def _weights(stage: Stage, contestants: Sequence[Contestant]) -> Weights:
     """Return the weights of every estimator that has any, once where all candidates share them."""
     return [
         (
-            {"estimator": name, "candidate": None if ESTIMATORS[name].shared else each.name},
+            name,
+            None if ESTIMATORS[name].shared else each.name,
             stage.weights(name, each, contestants),
         )
         for name in stage.config.estimators
@@ -82,7 +93,7 @@ def _recommended(
     deciles: NDArray[np.int64],
     events: NDArray[np.int64],
     k: int,
-) -> list[dict[str, Any]]:
+) -> list[Recommended]:
     if stage.explicit:
         return []
     users = np.unique(stage.targets.user)
@@ -94,16 +105,16 @@ def _recommended(
         lists, _ = top_k(each.scores, users, stage.seen, k, memory=stage.config.memory)
         popularity = popularity_of_lists(lists, deciles, events)
         if popularity is not None:
-            found.append({"candidate": each.name, "k": k, "n_users": len(users), **popularity})
+            found.append(Recommended(candidate=each.name, k=k, n_users=len(users), **popularity))
     return found
 
 
 def _by_decile(
     stage: Stage, contestants: Sequence[Contestant], deciles: NDArray[np.int64]
-) -> list[dict[str, Any]]:
+) -> tuple[DecileMean, ...]:
     targets = stage.targets
-    return [
-        {"candidate": contestant.name, **each}
+    return tuple(
+        DecileMean(candidate=contestant.name, **each)
         for contestant in contestants
         for each in means_by_decile(
             stage.values(contestant),
@@ -113,16 +124,16 @@ def _by_decile(
             level=stage.config.level,
             n_resamples=max(_N_RESAMPLES, resamples_needed(stage.config.level)),
         )
-    ]
+    )
 
 
-def _calibration(stage: Stage, weights: Weights) -> list[dict[str, Any]]:
+def _calibration(stage: Stage, weights: Weights) -> tuple[Calibration, ...]:
     """Compare propensities as they were used, clipped if so, with the world's own."""
     if stage.world is None:
-        return []
+        return ()
     true = oracle_propensities(stage.world, stage.targets)
-    return [
-        {**whose, **calibration(1 / each, true)}
-        for whose, each in weights
-        if ESTIMATORS[whose["estimator"]].needs != "world"
-    ]
+    return tuple(
+        Calibration(estimator=name, candidate=whose, **calibration(1 / each, true))
+        for name, whose, each in weights
+        if ESTIMATORS[name].needs != "world"
+    )

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.evaluation.cold_rows import apart
+from counterplay.data.splits import PARTS
 from counterplay.evaluation.estimators import ESTIMATORS
+from counterplay.evaluation.records import (
+    Band,
+    CandidateEstimate,
+    ColdRows,
+    EvaluationRecord,
+    Group,
+    GroupEstimate,
+)
 from counterplay.metrics.estimates import Estimate, estimates
 from counterplay.metrics.sensitivity import band_of_mean, bands
 
@@ -22,52 +30,91 @@ if TYPE_CHECKING:
     from counterplay.metrics.estimates import Values
 
 
-def compared(stage: Stage, contestants: Sequence[Contestant]) -> dict[str, Any]:
+def compared(stage: Stage, contestants: Sequence[Contestant]) -> EvaluationRecord:
     """Return all estimates and bands, and the differences under estimators that all share."""
     result = evaluated(stage, contestants)
-    result["comparisons"] = [
+    comparisons = tuple(
         found
         for estimator in stage.config.estimators
         if ESTIMATORS[estimator].shared and len(contestants) > 1
         for found in stage.compared(estimator, contestants)
-    ]
-    return result
+    )
+    return result.model_copy(update={"comparisons": comparisons})
 
 
-def evaluated(stage: Stage, contestants: Sequence[Contestant]) -> dict[str, Any]:
-    """Return all estimates and bands as plain values."""
-    config = stage.config
-    _, clusters = np.unique(stage.targets.user, return_inverse=True)
-    found: list[dict[str, Any]] = []
-    limits: list[dict[str, Any]] = []
+def evaluated(stage: Stage, contestants: Sequence[Contestant]) -> EvaluationRecord:
+    """Return all estimates and bands."""
+    config, users = stage.config, stage.targets.user
+    found: list[CandidateEstimate] = []
+    limits: list[Band] = []
     for contestant in contestants:
-        values = stage.values(contestant)
+        name, values = contestant.name, stage.values(contestant)
         for estimator in config.estimators:
             weights = stage.weights(estimator, contestant, contestants)
             rng = stage.streams.numpy("bootstrap")
-            estimated = estimates(
-                values,
-                weights,
-                clusters,
-                rng,
-                estimator=estimator,
-                protocol=stage.protocol,
-                normalise=config.normalise,
-                level=config.level,
-                n_resamples=config.n_resamples,
+            estimated = _estimates(
+                stage, estimator, values, weights, users, rng, normalise=config.normalise
             )
             estimated += [_root(each) for each in estimated if each.metric == "mse"]
-            found += [{"candidate": contestant.name, **each.to_dict()} for each in estimated]
+            found += [CandidateEstimate(candidate=name, **each.to_dict()) for each in estimated]
             if config.gamma and ESTIMATORS[estimator].weighs:  # else no odds to be off
-                limits += _bands(contestant.name, estimator, values, weights, config)
-    return {
-        "dataset": stage.split.interactions.name,
-        "part": config.part,
-        "configuration": config.model_dump(mode="json"),
-        "estimates": found,
-        "bands": limits,
-        "cold": apart(stage, contestants),
-    }
+                limits += _bands(name, estimator, values, weights, config)
+    return EvaluationRecord(
+        dataset=stage.split.interactions.name,
+        part=config.part,
+        configuration=config.model_dump(mode="json"),
+        estimates=tuple(found),
+        bands=tuple(limits),
+        cold=_cold(stage, contestants),
+    )
+
+
+def _cold(stage: Stage, contestants: Sequence[Contestant]) -> ColdRows | None:
+    """Return estimates of rows whose users have training rows, and of the others; None if none.
+
+    Every row counts as it is, as in the standard estimator.
+    """
+    cold = stage.split.cold(PARTS.index(stage.config.part))
+    if not cold.any():
+        return None
+    groups: list[tuple[Group, NDArray[np.bool_]]] = [("warm", ~cold), ("cold", cold)]
+    found: list[GroupEstimate] = []
+    for contestant in contestants:
+        for name, rows in groups:
+            if not rows.any():
+                continue
+            values = {key: each[rows] for key, each in stage.values(contestant).items()}
+            rng, ones = stage.streams.numpy("bootstrap", name), np.ones(int(rows.sum()))
+            users = stage.targets.user[rows]
+            found += [
+                GroupEstimate(candidate=contestant.name, rows=name, **each.to_dict())
+                for each in _estimates(stage, "standard", values, ones, users, rng)
+            ]
+    return ColdRows(rows=int(cold.sum()), share=float(cold.mean()), estimates=tuple(found))
+
+
+def _estimates(
+    stage: Stage,
+    estimator: str,
+    values: Values,
+    weights: NDArray[np.float64],
+    users: NDArray[np.integer],
+    rng: np.random.Generator,
+    *,
+    normalise: bool = True,
+) -> list[Estimate]:
+    _, clusters = np.unique(users, return_inverse=True)
+    return estimates(
+        values,
+        weights,
+        clusters,
+        rng,
+        estimator=estimator,
+        protocol=stage.protocol,
+        normalise=normalise,
+        level=stage.config.level,
+        n_resamples=stage.config.n_resamples,
+    )
 
 
 def _root(squared: Estimate) -> Estimate:
@@ -78,8 +125,8 @@ def _root(squared: Estimate) -> Estimate:
 
 def _bands(
     name: str, estimator: str, values: Values, weights: NDArray[np.float64], config: Evaluation
-) -> list[dict[str, Any]]:
-    """Return how far each estimate could be off, as plain values."""
+) -> list[Band]:
+    """Return how far each estimate could be off."""
 
     def limits(rows: NDArray[np.float64]) -> list[tuple[float, float]]:
         if config.normalise:
@@ -87,15 +134,15 @@ def _bands(
         return [band_of_mean(rows, weights, gamma) for gamma in config.gamma]
 
     return [
-        {
-            "candidate": name,
-            "metric": metric,
-            "k": k,
-            "estimator": estimator,
-            "gamma": gamma,
-            "low": float(low),
-            "high": float(high),
-        }
+        Band(
+            candidate=name,
+            metric=metric,
+            k=k,
+            estimator=estimator,
+            gamma=gamma,
+            low=float(low),
+            high=float(high),
+        )
         for (metric, k), rows in values.items()
         for gamma, (low, high) in zip(config.gamma, limits(rows), strict=True)
     ]

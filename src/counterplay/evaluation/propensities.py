@@ -53,7 +53,7 @@ class OpponentSettings(BaseModel):
         floor: The smallest propensity; by default 0.01 for clicks and 0.2 for ratings, which came
             nearest to the truth on worlds and on Coat.
         rate: Learning rate.
-        epochs: At most so many; it stops when the objective stands still.
+        epochs: Maximum number; it stops when the objective stands still.
         n_negatives: Sampled items a row.
         batch_size: Rows a batch, at most; a short log has smaller ones, to be learnt from at all.
     """

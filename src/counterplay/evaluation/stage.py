@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
@@ -11,10 +11,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 from counterplay.data.splits import TEST, VALIDATION
 from counterplay.errors import DataError
 from counterplay.evaluation.estimators import ESTIMATORS, known
-from counterplay.evaluation.propensities import (
-    Contestant,
-    OpponentSettings,
-)
+from counterplay.evaluation.propensities import Contestant, OpponentSettings
+from counterplay.evaluation.records import Comparison
 from counterplay.metrics.comparison import beyond_chance, compare
 from counterplay.metrics.estimates import finite, weights_of
 from counterplay.metrics.intervals import BEYOND, resamples_needed
@@ -174,7 +172,7 @@ class Stage:
 
     def compared(
         self, estimator: EstimatorName, contestants: Sequence[Contestant]
-    ) -> list[dict[str, Any]]:
+    ) -> list[Comparison]:
         """Compare all contestants under one estimator's weights, metric by metric."""
         weights = self.weights(estimator, contestants[0], contestants)
         _, clusters = np.unique(self.targets.user, return_inverse=True)
@@ -191,31 +189,32 @@ class Stage:
                 level=self.config.level,
                 normalise=self.config.normalise,
             ):
-                found.append(
-                    {
-                        "metric": metric,
-                        "k": k,
-                        "estimator": estimator,
-                        "first": first,
-                        "second": second,
-                        "value": difference.value,
-                        "low": finite(difference.low),
-                        "high": finite(difference.high),
-                        "level": difference.level,
-                        "n": difference.n,
-                        "p": difference.p_value,
-                        "flip": None,
-                        "statement": None,
-                    }
-                )
+                flip = said = None
                 if ESTIMATORS[estimator].weighs:  # else there are no odds that could be off
                     sign = -1 if metric in SMALLER_IS_BETTER else 1
                     one, other = sign * by_name[first], sign * by_name[second]
-                    found[-1]["flip"] = finite(smallest_flip(one, other, weights))
-                    found[-1]["statement"] = (
+                    flip = finite(smallest_flip(one, other, weights))
+                    said = (
                         statement(first, second, one, other, weights)
                         if not difference.value
                         or beyond_chance(difference.p_value, difference.level)
                         else f"{first} and {second} are not told apart: it may be chance"
                     )
+                found.append(
+                    Comparison(
+                        metric=metric,
+                        k=k,
+                        estimator=estimator,
+                        first=first,
+                        second=second,
+                        value=difference.value,
+                        low=finite(difference.low),
+                        high=finite(difference.high),
+                        level=difference.level,
+                        n=difference.n,
+                        p=difference.p_value,
+                        flip=flip,
+                        statement=said,
+                    )
+                )
         return found

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
@@ -11,54 +11,65 @@ if TYPE_CHECKING:
 _BRIEF, _SENTENCE = 16, 40  # characters of a cell: up to one it is never folded, from one on wide
 
 
+class _Block:
+    __slots__ = ()
+
+    @property
+    def kind(self) -> str:
+        """What the template calls it."""
+        return type(self).__name__.lower()
+
+
 @dataclass(frozen=True, slots=True)
-class Prose:
+class Prose(_Block):
     """Paragraphs."""
 
-    kind: ClassVar[str] = "prose"
     paragraphs: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class Pairs(_Block):
     """Names with a value each."""
 
-    kind: ClassVar[str] = "pairs"
     rows: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class Items(_Block):
     """A list of texts."""
 
-    kind: ClassVar[str] = "items"
     texts: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(_Block):
     """Nested plain values, such as a configuration."""
 
-    kind: ClassVar[str] = "tree"
     values: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class Code(_Block):
     """Lines to copy."""
 
-    kind: ClassVar[str] = "code"
     lines: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class Table(_Block):
     """A column a name, all cells as text; `words` are the columns that are not numbers."""
 
-    kind: ClassVar[str] = "table"
     title: str
     columns: dict[str, list[str]]
     words: Set[str]
+
+    @classmethod
+    def of(
+        cls, title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], words: Set[str]
+    ) -> Table:
+        """Return the table of some rows."""
+        columns = {head: [row[place] for row in rows] for place, head in enumerate(heads)}
+        return cls(title, columns, words)
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
@@ -97,10 +108,9 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
+class Matrix(_Block):
     """Candidates in rows, estimators in columns; each column may have a note below its name."""
 
-    kind: ClassVar[str] = "matrix"
     title: str
     corner: str
     columns: dict[str, str]
@@ -125,19 +135,9 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
-    """Drawings that share a legend, a sentence on how to read them, and a table of what they show.
+class Chart(_Block):
+    """Drawings that share a legend (or need none), how to read them, and their numbers as text."""
 
-    Attributes:
-        name: Its id on the page.
-        title: What it shows.
-        reading: How to read it.
-        panels: Its drawings.
-        series: Its legend; empty where none is needed.
-        tables: The same numbers as text.
-    """
-
-    kind: ClassVar[str] = "chart"
     name: str
     title: str
     reading: str
@@ -147,19 +147,17 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class Fold(_Block):
     """Blocks that are shown when asked for."""
 
-    kind: ClassVar[str] = "fold"
     summary: str
     blocks: Sequence[Block]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Part(_Block):
     """Blocks under a heading of their own."""
 
-    kind: ClassVar[str] = "part"
     title: str
     blocks: Sequence[Block]
 
@@ -174,7 +172,7 @@ class Section:
     name: str
     title: str
     reading: str
-    blocks: Sequence[Block] = field(default_factory=tuple)
+    blocks: Sequence[Block]
 
 
 def charts_of(blocks: Sequence[Block]) -> list[Chart]:

@@ -12,11 +12,14 @@ import math
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from counterplay.report.words import interval, number
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     Numbers = Sequence[float | None]
 
+Point = tuple[str, float, float | None, float | None]  # a name, a value and its interval
 COLOURS = 7  # series-0 … series-6 of the style sheet
 DASHES = ("solid", "dash", "dot", "dashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x")
@@ -178,26 +181,25 @@ def figure(
 
 
 def dots(
-    names: Sequence[str],
-    values: Numbers,
-    low: Numbers,
-    high: Numbers,
-    hover: Sequence[str],
-    best: int | None,
-    title: str,
+    points: Sequence[Point], best: int | None, title: str, hover: Sequence[str] = ()
 ) -> tuple[dict[str, Any], int]:
     """Return values with their intervals, a name a line and the best one marked, and the height."""
+    hover = hover or [
+        f"{text(name)}<br>{number(value)}"
+        + (f"<br>{interval(low, high)}" if low is not None else "")
+        for name, value, low, high in points
+    ]
     traces = []
     for marked in (False, True):
-        own = [place for place in range(len(names)) if (place == best) == marked]
+        own = [place for place in range(len(points)) if (place == best) == marked]
         tint = "@accent" if marked else "@muted"
-        found = [values[place] for place in own]
-        ends = [low[place] for place in own], [high[place] for place in own]
+        values, low = [points[place][1] for place in own], [points[place][2] for place in own]
+        high = [points[place][3] for place in own]
         traces.append(
             {
                 "type": "scatter",
                 "mode": "markers",
-                "x": found,
+                "x": values,
                 "y": own,
                 "hovertext": [hover[place] for place in own],
                 "hoverinfo": "text",
@@ -206,12 +208,12 @@ def dots(
                     "symbol": "diamond" if marked else "circle",
                     "size": 11 if marked else 8,
                 },
-                "error_x": whiskers(found, *ends, tint),
+                "error_x": whiskers(values, low, high, tint),
             }
         )
-    shown = [folded(name) for name in names]
-    lines = len(names) * max(2, *(1 + label.count("<br>") for label in shown))
-    ticks = {"tickvals": list(range(len(names))), "ticktext": shown}
-    y = axis("", range=[len(names) - 0.5, -0.5], showgrid=True, **ticks)
+    shown = [folded(name) for name, *_ in points]
+    lines = len(points) * max(2, *(1 + label.count("<br>") for label in shown))
+    ticks = {"tickvals": list(range(len(points))), "ticktext": shown}
+    y = axis("", range=[len(points) - 0.5, -0.5], showgrid=True, **ticks)
     x = axis(title, nticks=5)
     return figure([trace for trace in traces if trace["y"]], x, y), 70 + 16 * lines

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, TemplateError
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from counterplay.data.publishing import new_file
@@ -16,8 +15,9 @@ from counterplay.errors import DataError
 from counterplay.report import figures
 from counterplay.report.assets import embedded, plotly, source_hash
 from counterplay.report.background import data_section, origin_section
-from counterplay.report.blocks import Section, charts_of
-from counterplay.report.estimates import differences_section, estimates_section
+from counterplay.report.blocks import charts_of
+from counterplay.report.differences import differences_section
+from counterplay.report.estimates import estimates_section
 from counterplay.report.exposure import exposure_section
 from counterplay.report.online import online_section
 from counterplay.report.sensitivity import sensitivity_section
@@ -25,8 +25,13 @@ from counterplay.report.summary import TRUTH, Summary, summary
 from counterplay.report.training import training_section
 from counterplay.report.words import plain
 
-MakesSection = Callable[[dict[str, Any]], Section | None]
-SECTIONS: tuple[MakesSection, ...] = (
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from counterplay.report.blocks import Section
+    from counterplay.study.records import Findings
+
+SECTIONS: tuple[Callable[[Findings], Section | None], ...] = (
     estimates_section,
     differences_section,
     sensitivity_section,
@@ -36,31 +41,22 @@ SECTIONS: tuple[MakesSection, ...] = (
     data_section,
     origin_section,
 )
-_MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)  # of a record
 
 
-def render(
-    record: dict[str, Any], *, top: Summary | None = None, first: Sequence[MakesSection] = ()
-) -> str:
+def render(record: Findings, *, top: Summary | None = None, first: Sequence[Section] = ()) -> str:
     """Return the page of a record; what the record does not have is left out.
 
     Args:
-        record: Of runs, an evaluation or a study.
+        record: Of a study, or of runs and an evaluation of them.
         top: What stands at the top, instead of what follows from the record.
         first: Sections of one's own, before all others.
     """
-    try:
-        page = _page(record, top or summary(record), (*first, *SECTIONS))
-    except (*_MISFITS, TemplateError) as error:
+    if not hasattr(record, "evaluation"):
         raise DataError(
-            "a report must be made of records as counterplay writes them; found one that is "
-            f"incomplete or of another form ({type(error).__name__}: {error}); write it again"
-        ) from error
-    return page.encode("utf-8", "replace").decode()  # half a character in a name is no reason
-
-
-def _page(record: dict[str, Any], top: Summary, makers: Sequence[MakesSection]) -> str:
-    sections = [found for make in makers if (found := make(record)) is not None]
+            "a report is made of the record of a study, or of runs; found "
+            f"{type(record).__name__}; give study.record of cp.load_study"
+        )
+    sections = [*first, *(found for make in SECTIONS if (found := make(record)) is not None)]
     drawn = {
         f"{chart.name}-{place}": panel.figure
         for section in sections
@@ -68,13 +64,13 @@ def _page(record: dict[str, Any], top: Summary, makers: Sequence[MakesSection]) 
         for place, panel in enumerate(chart.panels)
     }
     script, (packed, packed_hash) = _file("charts.js"), plotly()
-    return (
+    page = (
         _environment()
         .get_template("page.html")
         .render(
-            name=str(record.get("name") or "report"),
-            world=record.get("kind") == "world",
-            top=top,
+            name=record.name,
+            world=record.kind == "world",
+            top=top or summary(record),
             truth=TRUTH,
             sections=sections,
             figures=Markup(embedded(drawn)),
@@ -83,17 +79,18 @@ def _page(record: dict[str, Any], top: Summary, makers: Sequence[MakesSection]) 
             script=Markup(script),
             plotly=Markup(packed),
             allowed=[source_hash(script.encode()), packed_hash],
-            version=(record.get("versions") or {}).get("counterplay"),
+            version=(record.versions or {}).get("counterplay"),
         )
     )
+    return page.encode("utf-8", "replace").decode()  # half a character in a name is no reason
 
 
 def write_report(
-    record: dict[str, Any],
+    record: Findings,
     path: str | Path,
     *,
     top: Summary | None = None,
-    first: Sequence[MakesSection] = (),
+    first: Sequence[Section] = (),
 ) -> None:
     """Write the page of a record, all of it or nothing; see `render`."""
     page = render(record, top=top, first=first)

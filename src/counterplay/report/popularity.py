@@ -2,47 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from counterplay.report import figures
 from counterplay.report.blocks import Chart, Panel, Table
 from counterplay.report.summary import series_of
-from counterplay.report.words import count, interval, measured, metric, number, share, short
+from counterplay.report.words import count, ends, measured, metric, number, share, short
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from counterplay.evaluation.records import DecileMean, Key, Popularity
+    from counterplay.study.records import Findings
 
 _DECILES = "popularity decile (10 = the most popular items)"
 
 
-def popularity(record: dict[str, Any], found: dict[str, Any]) -> Chart:
+def popularity(record: Findings, found: Popularity) -> Chart:
     """Return what is recommended against what was logged, by popularity."""
-    deciles = [each["decile"] for each in found["deciles"]]
-    logged = [each["logged"] for each in found["deciles"]]
+    deciles = [each.decile for each in found.deciles]
+    logged = [each.logged for each in found.deciles]
     bars = {
         "type": "bar",
         "x": deciles,
         "y": logged,
         "hovertext": [
-            f"logged, decile {each['decile']}<br>{share(each['logged'])} of training events"
-            f"<br>{count(each['items'])} items"
-            for each in found["deciles"]
+            f"logged, decile {each.decile}<br>{share(each.logged)} of training events"
+            f"<br>{count(each.items)} items"
+            for each in found.deciles
         ],
         "hoverinfo": "text",
         "marker": {"color": "@line"},
     }
     traces, columns = [bars], {"logged": [share(value) for value in logged]}
-    series = series_of(record, (each["candidate"] for each in found["recommended"]))
-    for place, each in zip((own.place for own in series), found["recommended"], strict=True):
+    series = series_of(record, (each.candidate for each in found.recommended))
+    for place, each in zip((own.place for own in series), found.recommended, strict=True):
         hover = [
-            f"{figures.text(each['candidate'])}, decile {decile}<br>{share(value)} of its top "
-            f"{each['k']}"
-            for decile, value in zip(deciles, each["shares"], strict=True)
+            f"{figures.text(each.candidate)}, decile {decile}<br>{share(value)} of its top {each.k}"
+            for decile, value in zip(deciles, each.shares, strict=True)
         ]
-        traces.append(figures.line(place, deciles, each["shares"], hover))
-        columns[each["candidate"]] = [share(value) for value in each["shares"]]
+        traces.append(figures.line(place, deciles, each.shares, hover))
+        columns[each.candidate] = [share(value) for value in each.shares]
     x = figures.axis(_DECILES, dtick=1, showgrid=False)
     y = figures.axis("share (%)", tickformat=".0%", rangemode="tozero", nticks=6)
     first = {
         "decile": [str(decile) for decile in deciles],
-        "items": [count(each["items"]) for each in found["deciles"]],
+        "items": [count(each.items) for each in found.deciles],
     }
     reading = (
         "Grey bars: training events; lines: places in the candidates' lists. Each decile holds "
@@ -56,56 +61,45 @@ def popularity(record: dict[str, Any], found: dict[str, Any]) -> Chart:
     return Chart("popularity", title, reading, panels, [table], series)
 
 
-def breadth(found: dict[str, Any]) -> Table:
+def breadth(found: Popularity) -> Table:
     """Return how many different items are recommended, and how unequally."""
-    rows = found["recommended"]
-    logged = found.get("logged_mean_popularity")
-    return Table(
-        f"How broad the recommendations are; mean popularity of what was logged: {short(logged)}",
-        {
-            "candidate": [each["candidate"] for each in rows],
-            "list": [f"top {each['k']}" for each in rows],
-            "users": [count(each["n_users"]) for each in rows],
-            "mean popularity": [short(each["mean_popularity"]) for each in rows],
-            "items ever recommended": [share(each["coverage"]) for each in rows],
-            "Gini": [number(each["gini"]) for each in rows],
-        },
-        {"candidate", "list"},
-    )
+    logged = short(found.logged_mean_popularity)
+    cells = [
+        (each.candidate, f"top {each.k}", count(each.n_users), short(each.mean_popularity),
+         share(each.coverage), number(each.gini))
+        for each in found.recommended
+    ]  # fmt: skip
+    title = f"How broad the recommendations are; mean popularity of what was logged: {logged}"
+    heads = ("candidate", "list", "users", "mean popularity", "items ever recommended", "Gini")
+    return Table.of(title, heads, cells, {"candidate", "list"})
 
 
-def by_decile(
-    record: dict[str, Any], found: list[dict[str, Any]], headline: tuple[str, int]
-) -> Chart:
+def by_decile(record: Findings, found: Sequence[DecileMean], headline: Key) -> Chart:
     """Return the metric by popularity of the target, beside each other so that intervals show."""
-    keys = dict.fromkeys((each["metric"], each["k"]) for each in found)
+    keys = dict.fromkeys(each.key for each in found)
     key = headline if headline in keys else next(iter(keys))
-    rows = [each for each in found if (each["metric"], each["k"]) == key]
-    series = series_of(record, dict.fromkeys(each["candidate"] for each in rows))
+    rows = [each for each in found if each.key == key]
+    series = series_of(record, dict.fromkeys(each.candidate for each in rows))
     traces = []
-    for beside, (name, place) in enumerate((each.name, each.place) for each in series):
-        own = [each for each in rows if each["candidate"] == name]
+    for beside, one in enumerate(series):
+        own = [each for each in rows if each.candidate == one.name]
         aside = figures.aside(beside, len(series))
         hover = [
-            f"{figures.text(name)}, decile {each['decile']}<br>{number(each['value'])}"
-            f"<br>{interval(each['low'], each['high'])}<br>{count(each['n'])} rows"
+            f"{figures.text(one.name)}, decile {each.decile}<br>{number(each.value)}"
+            f"<br>{ends(each)}<br>{count(each.n)} rows"
             for each in own
         ]
-        ends = [each["low"] for each in own], [each["high"] for each in own]
-        x = [each["decile"] + aside for each in own]
-        traces.append(figures.line(place, x, [each["value"] for each in own], hover, errors=ends))
+        x, y = [each.decile + aside for each in own], [each.value for each in own]
+        errors = [each.low for each in own], [each.high for each in own]
+        traces.append(figures.line(one.place, x, y, hover, errors=errors))
     shown = metric(*key)
-    table = Table(
-        f"{shown} by popularity decile of the target",
-        {
-            "candidate": [each["candidate"] for each in rows],
-            "decile": [str(each["decile"]) for each in rows],
-            "rows": [count(each["n"]) for each in rows],
-            "value": [number(each["value"]) for each in rows],
-            "interval": [interval(each["low"], each["high"]) for each in rows],
-        },
-        {"candidate"},
-    )
+    cells = [
+        (each.candidate, str(each.decile), count(each.n), number(each.value), ends(each))
+        for each in rows
+    ]
+    heads = ("candidate", "decile", "rows", "value", "interval")
+    title = f"{shown} by popularity decile of the target"
+    table = Table.of(title, heads, cells, {"candidate"})
     x_axis = figures.axis(_DECILES, dtick=1, showgrid=False)
     y_axis = figures.axis(measured(*key), rangemode="tozero", nticks=6)
     reading = (

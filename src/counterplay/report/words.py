@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,6 +54,18 @@ def interval(low: float | None, high: float | None, sign: str = "") -> str:
     if low is None or high is None:
         return NONE
     return f"{number(low, sign)} to {number(high, sign)}"
+
+
+class _Interval(Protocol):
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
+
+
+def ends(found: _Interval, sign: str = "") -> str:
+    """Return the two ends of what has them."""
+    return interval(found.low, found.high, sign)
 
 
 def count(value: float | None) -> str:

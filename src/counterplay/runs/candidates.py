@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -15,14 +15,17 @@ from counterplay.evaluation.given_scores import Table, given_candidate
 from counterplay.evaluation.propensities import Contestant
 from counterplay.evaluation.stage import Evaluation, Stage
 from counterplay.metrics.scoring import ModelScores
-from counterplay.runs.config import config_of
+from counterplay.notes import noted, tell
 from counterplay.runs.training import load_run, read_record
 from counterplay.simulation.store import load_world, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from counterplay.evaluation.records import EvaluationRecord
     from counterplay.progress import Steps
+    from counterplay.runs.config import RunConfig
+    from counterplay.runs.record import RunRecord
     from counterplay.simulation.world import World
 
 
@@ -32,12 +35,14 @@ def evaluate_run(
     config: Evaluation | None = None,
     *,
     world: str | Path | None = None,
-) -> dict[str, Any]:
+) -> EvaluationRecord:
     """Evaluate the candidate of a run directory; by default on the data it was trained on.
 
     The directory of the world that the data were drawn from is for the oracle alone.
     """
-    return evaluated(*staged([run], data, config or Evaluation(), world=world))
+    with noted() as notes:
+        found = evaluated(*staged([run], data, config or Evaluation(), world=world))
+    return _with(notes, found)
 
 
 def evaluate_scores(
@@ -46,12 +51,14 @@ def evaluate_scores(
     config: Evaluation | None = None,
     *,
     world: str | Path | None = None,
-) -> dict[str, Any]:
+) -> EvaluationRecord:
     """Evaluate scores that were computed elsewhere: a table of user, item and score."""
     config, split = config or Evaluation(), load_split(data)
-    stage = Stage(split, config, explicit=False, world=_world(world, split))
     name = "scores" if isinstance(scores, pl.DataFrame) else Path(scores).stem
-    return evaluated(stage, [given_candidate(name, scores, stage)])
+    with noted() as notes:
+        stage = Stage(split, config, explicit=False, world=_world(world, split))
+        found = evaluated(stage, [given_candidate(name, scores, stage)])
+    return _with(notes, found)
 
 
 def compare_runs(
@@ -61,7 +68,7 @@ def compare_runs(
     *,
     scores: Mapping[str, Table] | None = None,
     world: str | Path | None = None,
-) -> dict[str, Any]:
+) -> EvaluationRecord:
     """Evaluate several candidates on the same rows, and say which differences stand.
 
     Args:
@@ -77,7 +84,16 @@ def compare_runs(
         raise ConfigError(
             f"a comparison needs two different candidates or more; found {named}; name another"
         )
-    return compared(*staged(runs, data, config or Evaluation(), scores=scores, world=world))
+    with noted() as notes:
+        how = config or Evaluation()
+        found = compared(*staged(runs, data, how, scores=scores, world=world))
+    return _with(notes, found)
+
+
+def _with(notes: Sequence[str], found: EvaluationRecord) -> EvaluationRecord:
+    """Return a result with its notes, and warn of them: this is what users call."""
+    tell(notes)
+    return found.model_copy(update={"notes": tuple(notes)})
 
 
 def staged(
@@ -92,9 +108,9 @@ def staged(
     """Load the data, unless they are given, the runs that were trained on them, and scores."""
     records = [read_record(run) for run in runs]
     if not isinstance(data, Split):
-        data = load_split(records[0]["data"] if data is None else data)
+        data = load_split(records[0].data if data is None else data)
     split = data
-    explicit = [each["configuration"]["training"]["loss"] == "squared" for each in records]
+    explicit = [each.predicts_ratings for each in records]
     if len(set(explicit)) > 1:
         raise ConfigError(
             "compared runs must all predict ratings or all rank; found both; compare like with like"
@@ -110,18 +126,20 @@ def staged(
             f"every candidate must have a name of its own; found '{repeated[0]}' for a run and for "
             "scores; rename one"
         )
-    trained = [_trained(name, run, stage) for name, run in zip(names, runs, strict=True)]
+    trained = [
+        _trained(name, run, record.configuration, stage)
+        for name, run, record in zip(names, runs, records, strict=True)
+    ]
     given = [given_candidate(name, table, stage) for name, table in (scores or {}).items()]
     return stage, trained + given
 
 
 def check_trained_on(
-    run: str | Path, record: dict[str, Any], split: Split, *, use: str = "evaluated on"
+    run: str | Path, record: RunRecord, split: Split, *, use: str = "evaluated on"
 ) -> None:
     """Refuse data that are not those of a run, or are split in another way."""
-    if record["dataset"]["split_fingerprint"] != split.fingerprint or (
-        record["dataset"]["fingerprint"] != split.interactions.fingerprint
-    ):
+    trained = record.dataset.fingerprint, record.dataset.split_fingerprint
+    if trained != (split.interactions.fingerprint, split.fingerprint):
         raise DataError(
             f"a run must be {use} the data it was trained on; found that '{run}' was trained on "
             "others, or on another split; name its data, or train again"
@@ -146,9 +164,8 @@ def _names(runs: Sequence[Path]) -> list[str]:
     return names if len(set(names)) == len(names) else [str(run) for run in runs]
 
 
-def _trained(name: str, run: str | Path, stage: Stage) -> Contestant:
+def _trained(name: str, run: str | Path, config: RunConfig, stage: Stage) -> Contestant:
     candidate, exposure, link = load_run(run, stage.train)
-    config = config_of(read_record(run)["configuration"])
     scores = ModelScores(candidate, stage.seen, train=stage.train)
     return Contestant(
         name, scores, candidate, exposure, link, config.method, settings=config.candidate

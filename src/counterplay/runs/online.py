@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from counterplay.errors import ConfigError
-from counterplay.evaluation.deployment import deployed
+from counterplay.evaluation.deployment import OnlineRecord, deployed
 from counterplay.evaluation.stage import Evaluation
 from counterplay.runs.candidates import staged
 from counterplay.simulation.store import source_of
@@ -23,7 +23,7 @@ def online_runs(
     config: OnlineTest | None = None,
     *,
     data: str | Path | None = None,
-) -> dict[str, Any]:
+) -> OnlineRecord:
     """Deploy runs in a world, the first as the control; return what was measured, and the truth.
 
     Users are not shown what they clicked in training and validation. Unless the configuration says

@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError, field_serializer
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
@@ -20,8 +20,11 @@ from counterplay.data.files import check_digest, difference, digest_of, read_jso
 from counterplay.data.formats import first_line
 from counterplay.data.publishing import new_file
 from counterplay.data.store import describe
+from counterplay.display import Shown, pairs
 from counterplay.errors import CheckpointError, DataError
+from counterplay.evaluation.records import EstimateRecord, Number, Record, Text
 from counterplay.learning.methods import method_of
+from counterplay.learning.records import Epoch
 from counterplay.models.link import Link
 from counterplay.runs.config import RunConfig, config_of
 from counterplay.seeding import Streams
@@ -36,11 +39,62 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 RECORD, MODEL, CHECKPOINT, _BEGUN = "run.json", "model.safetensors", "checkpoint", "begun.json"
-_KEYS = {"configuration": dict, "dataset": dict, "data": str, "epochs": list, "files": dict}
 _AGAIN, _ANEW = "train again", "remove its folder and begin again"
 
 
-def read_record(directory: str | Path, *, remedy: str = _AGAIN) -> dict[str, Any]:
+class Dataset(Record):
+    """What a run was trained on."""
+
+    name: Text
+    fingerprint: str
+    split: str
+    split_fingerprint: str
+
+
+class RunRecord(Shown, Record):
+    """What came of a training: run.json."""
+
+    format: int = FORMAT
+    configuration: RunConfig
+    seed: int
+    versions: dict[str, str]
+    data: Text
+    dataset: Dataset
+    parameters: dict[str, int]
+    epochs: tuple[Epoch, ...]
+    best_epoch: int
+    ess: Number
+    stopped: str
+    validation: EstimateRecord | None
+    notes: tuple[Text, ...] = ()
+    threads: int
+    files: dict[str, str] = Field(default_factory=dict)
+
+    @field_serializer("configuration")
+    def _plain(self, configuration: RunConfig) -> dict[str, Any]:
+        return configuration.model_dump(mode="json")  # of the method's own kind
+
+    def _title(self) -> str:
+        return (
+            f"of {self.configuration.method} on {self.dataset.name!r}: {len(self.epochs)} epochs, "
+            f"the best is {self.best_epoch}; {self.stopped}"
+        )
+
+    def _columns(self) -> dict[str, list[object]]:
+        return pairs({} if self.validation is None else self.validation.to_dict())
+
+    def model_of(self, role: str) -> str:
+        """Return the name of the model that plays a role."""
+        settings = getattr(self.configuration, role, None)
+        return role if settings is None else str(settings.name)
+
+    @property
+    def predicts_ratings(self) -> bool:
+        """Whether the run predicts ratings; else it ranks."""
+        return self.configuration.training.loss == "squared"
+
+
+def read_record(directory: str | Path, *, remedy: str = _AGAIN) -> RunRecord:
     """Return the record of a finished run."""
     folder = Path(directory)
     try:
@@ -59,27 +113,28 @@ def read_record(directory: str | Path, *, remedy: str = _AGAIN) -> dict[str, Any
             f"a run directory must hold a readable run.json; found {found} in '{directory}'; "
             f"{advice}"
         )
-    record = read_json(folder / RECORD, "the record of a run", remedy=remedy, format=FORMAT)
-    wrong = [key for key, kind in _KEYS.items() if not isinstance(record.get(key), kind)]
-    if not wrong:
-        try:
-            config_of(record["configuration"])
-        except ValidationError as error:
-            if ":" in str(record["configuration"].get("method")):
-                method_of(str(record["configuration"]["method"]))  # which says what is missing
-            wrong = ["configuration", *map(str, error.errors()[0]["loc"])]
-    if wrong:
+    values = read_json(folder / RECORD, "the record of a run", remedy=remedy, format=FORMAT)
+    given: Any = values.get("configuration")
+    within = ["configuration"]
+    try:
+        if isinstance(given, dict):
+            values["configuration"] = config_of(given)  # of the method's own kind
+        within = []
+        return RunRecord.model_validate(values)
+    except ValidationError as error:
+        if within and ":" in str(given.get("method")):
+            method_of(str(given["method"]))  # which says what is missing
+        wrong = ".".join([*within, *map(str, error.errors()[0]["loc"])])
         raise DataError(
-            f"run.json must be the record of a run; found no {'.'.join(wrong)} that is one in "
+            f"run.json must be the record of a run; found no {wrong} that is one in "
             f"'{directory}'; {remedy}"
-        )
-    return record
+        ) from None
 
 
-def check_run(directory: str | Path, *, remedy: str = _AGAIN) -> dict[str, Any]:
+def check_run(directory: str | Path, *, remedy: str = _AGAIN) -> RunRecord:
     """Return the record of a finished run whose weights are as they were written."""
     record = read_record(directory, remedy=remedy)
-    check_digest(Path(directory) / MODEL, record["files"], remedy=remedy)
+    check_digest(Path(directory) / MODEL, record.files, remedy=remedy)
     return record
 
 
@@ -88,7 +143,7 @@ def load_run(
 ) -> tuple[Scorer, Scorer | None, Link | None]:
     """Return the candidate, the exposure model and the link of a run on its training rows."""
     record, path = check_run(directory), Path(directory) / MODEL
-    config = config_of(record["configuration"])
+    config = record.configuration
     try:
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
@@ -129,11 +184,10 @@ def asked_for(config: RunConfig, data: str | Path) -> dict[str, Any]:
     }
 
 
-def begun_with(record: dict[str, Any]) -> dict[str, Any]:
+def begun_with(record: RunRecord) -> dict[str, Any]:
     """Return what a finished run was about, in the same form."""
-    dataset = record["dataset"]
-    data = {"log": dataset.get("fingerprint"), "split": dataset.get("split_fingerprint")}
-    return {**record["configuration"], "data": data}
+    data = {"log": record.dataset.fingerprint, "split": record.dataset.split_fingerprint}
+    return {**record.configuration.model_dump(mode="json"), "data": data}
 
 
 def begin(folder: Path, asked: dict[str, Any]) -> None:
@@ -170,10 +224,10 @@ def clear(folder: Path) -> None:
     (folder / _BEGUN).unlink(missing_ok=True)
 
 
-def write_run(folder: Path, record: dict[str, Any], fit: Fit) -> dict[str, str]:
+def write_run(folder: Path, record: RunRecord, fit: Fit) -> RunRecord:
     """Write the model, then the record, then remove the checkpoint: each file whole or not.
 
-    Returns the digest of the model, which is in the record.
+    Returns the record with the digest of the model.
     """
     tensors = {
         f"{name}.{key}": value.detach().cpu().contiguous().clone()
@@ -182,7 +236,7 @@ def write_run(folder: Path, record: dict[str, Any], fit: Fit) -> dict[str, str]:
     }
     with new_file(folder / MODEL) as path:
         save_file(tensors, path)
-    files = {MODEL: digest_of(folder / MODEL)}
-    write_json(record | {"files": files}, folder / RECORD)
+    record = record.model_copy(update={"files": {MODEL: digest_of(folder / MODEL)}})
+    write_json(record.to_dict(), folder / RECORD)
     clear(folder)
-    return files
+    return record

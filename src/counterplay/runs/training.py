@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 from counterplay.data.publishing import check_free, working_directory
 from counterplay.data.store import load_split
 from counterplay.errors import DataError
+from counterplay.evaluation.records import EstimateRecord
 from counterplay.learning.fitting import fit, threads_for
 from counterplay.learning.methods import method_of
 from counterplay.notes import noted, tell
 from counterplay.runs.config import RunConfig
 from counterplay.runs.record import (
     CHECKPOINT,
-    FORMAT,
     RECORD,
+    Dataset,
+    RunRecord,
     asked_for,
     begin,
     begun_with,
@@ -50,7 +52,7 @@ def train_run(
     resume: bool = False,
     callbacks: Iterable[Callback] = (),
     split: Split | None = None,
-) -> dict[str, Any]:
+) -> RunRecord:
     """Train on the dataset directory `data`, write the run directory `out`, return its record.
 
     Ratings are predicted with the squared loss; with any other, every training row is a positive.
@@ -81,7 +83,7 @@ def _trained(
     config: RunConfig,
     asked: dict[str, Any],
     callbacks: Iterable[Callback],
-) -> dict[str, Any]:
+) -> RunRecord:
     """Train, or go on with what broke off; return the record."""
     train = split.train
     if config.training.loss != "squared":
@@ -99,9 +101,7 @@ def _trained(
         method = method_of(config.method)(players, train, config.of_method())
         checkpoint = folder / CHECKPOINT
         found = fit(method, validate=judge, callbacks=callbacks, checkpoint=checkpoint)
-    record = _record(config, data, split, found, judge) | {"notes": notes}
-    record = {"format": FORMAT, **record, "threads": threads_for(config.training.batch_size)}
-    record["files"] = write_run(folder, record, found)
+    record = write_run(folder, _record(config, data, split, found, judge, notes), found)
     tell(notes)
     return record
 
@@ -112,35 +112,39 @@ def _record(
     split: Split,
     fit: Fit,
     judge: Judge | None,
-) -> dict[str, Any]:
-    return {
-        "configuration": config.model_dump(mode="json"),
-        "seed": config.training.seed,
-        "versions": versions(),
-        "data": str(Path(data).resolve()),
-        "dataset": {
-            "name": split.interactions.name,
-            "fingerprint": split.interactions.fingerprint,
-            "split": split.kind,
-            "split_fingerprint": split.fingerprint,
-        },
-        "parameters": {
+    notes: list[str],
+) -> RunRecord:
+    estimate = None if judge is None else judge.estimate(fit.candidate)
+    return RunRecord(
+        configuration=config,
+        seed=config.training.seed,
+        versions=versions(),
+        data=str(Path(data).resolve()),
+        dataset=Dataset(
+            name=split.interactions.name,
+            fingerprint=split.interactions.fingerprint,
+            split=split.kind,
+            split_fingerprint=split.fingerprint,
+        ),
+        parameters={
             name: sum(value.numel() for value in player.parameters())
             for name, player in fit.players.items()
             if name != "link"
         },
-        "epochs": [_told(epoch, 1 if judge is None else judge.sign) for epoch in fit.epochs],
-        "best_epoch": fit.best_epoch,
-        "ess": fit.ess,
-        "stopped": fit.stopped,
-        "validation": None if judge is None else judge.estimate(fit.candidate),
-    }
+        epochs=tuple(_told(epoch, 1 if judge is None else judge.sign) for epoch in fit.epochs),
+        best_epoch=fit.best_epoch,
+        ess=fit.ess,
+        stopped=fit.stopped,
+        validation=None if estimate is None else EstimateRecord(**estimate),
+        notes=tuple(notes),
+        threads=threads_for(config.training.batch_size),
+    )
 
 
-def _told(epoch: Epoch, sign: int) -> dict[str, Any]:
-    """Return an epoch as plain values; of an error, learning was told the negative."""
+def _told(epoch: Epoch, sign: int) -> Epoch:
+    """Return an epoch for the record; of an error, learning was told the negative."""
     value = epoch.validation
-    return epoch.to_dict() | {"validation": None if value is None else sign * value}
+    return replace(epoch, validation=None if value is None else sign * value)
 
 
 def versions() -> dict[str, str]:

@@ -69,14 +69,14 @@ def export_run(
         check_ann()
     trained = load_trained(run, data)
     record, model, log = trained.record, trained.model, trained.log
-    settings = record["configuration"]["candidate"]
+    settings = record.configuration.candidate.model_dump(mode="json")
     vectors = vectors_of(model, log, trained.fallback)
     if vectors is None and (ann or not onnx):
         raise ConfigError(
             "vectors need a model whose score is an inner product (pop, cf, gmf, attn); found "
             f"{settings['name']}; export it with --onnx, without an index"
         )
-    streams = Streams(record["seed"])
+    streams = Streams(record.seed)
     rng = streams.numpy("export", "pairs")
     users = rng.integers(0, log.n_users, _PAIRS[0])
     items = rng.integers(0, log.n_items, _PAIRS)
@@ -88,7 +88,7 @@ def export_run(
         "users": log.n_users,
         "items": log.n_items,
         "cold": int(trained.fallback.unknown[:-1].sum()),
-        "dataset": record["dataset"],
+        "dataset": record.dataset.to_dict(),
         "counterplay": version("counterplay"),
         "score": None,
         "vectors": None,

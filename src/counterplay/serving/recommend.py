@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
     from counterplay.data.vocabulary import Vocabulary
     from counterplay.models.scorer import Scorer
+    from counterplay.runs.record import RunRecord
 
 _PARQUET = (".parquet", ".pq")
 
@@ -44,7 +45,7 @@ class Trained:
         train: The rows that it was trained on, with ratings if it predicts them.
     """
 
-    record: dict[str, Any]
+    record: RunRecord
     model: Scorer
     log: Interactions
     train: Interactions
@@ -63,14 +64,14 @@ class Trained:
 def load_trained(run: str | Path, data: str | Path | None = None) -> Trained:
     """Load the candidate of a run directory, by default with the data where the run found them."""
     record = read_record(run)
-    if data is None and not Path(record["data"]).exists():
+    if data is None and not Path(record.data).exists():
         raise DataError(
             f"the data of a run must be where it was trained on them; found nothing at "
-            f"'{record['data']}'; say with --data where they are now"
+            f"'{record.data}'; say with --data where they are now"
         )
-    split = load_split(record["data"] if data is None else data)
+    split = load_split(record.data if data is None else data)
     check_trained_on(run, record, split, use="used with")
-    rates = record["configuration"]["training"]["loss"] == "squared"
+    rates = record.predicts_ratings
     train = split.train if rates else replace(split.train, rating=None)
     candidate, _, _ = load_run(run, train)
     return Trained(record, candidate, split.interactions, train)
@@ -114,8 +115,8 @@ def recommend_run(
     hidden = log.take(np.empty(0, dtype=np.int64)) if include_seen else log
     write_top_k(path, trained.scores, chosen, hidden, min(k, log.n_items), progress=progress)
     return {
-        "model": trained.record["configuration"]["candidate"]["name"],
-        "dataset": trained.record["dataset"],
+        "model": trained.record.configuration.candidate.name,
+        "dataset": trained.record.dataset.to_dict(),
         "k": k,
         "include_seen": include_seen,
         "users": len(chosen),

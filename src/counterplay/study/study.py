@@ -12,95 +12,51 @@ Every stage is skipped when its result is there already, so a study that broke o
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from counterplay.data.files import difference, digest_of, read_json, write_json
+from counterplay.data.files import difference, digest_of, write_json
 from counterplay.data.preparation import prepare
 from counterplay.data.profile import profile
 from counterplay.data.publishing import check_free, working_directory
 from counterplay.data.splits import Split
 from counterplay.data.store import load_split, save
-from counterplay.display import Shown
-from counterplay.errors import ConfigError, CounterplayWarning, DataError
-from counterplay.evaluation.deployment import deployed
+from counterplay.errors import ConfigError, DataError
+from counterplay.evaluation.deployment import OnlineRecord, deployed
 from counterplay.evaluation.diagnostics import diagnostics
 from counterplay.evaluation.evaluator import compared
 from counterplay.evaluation.given_scores import check_scores
 from counterplay.evaluation.old_system import old_system
+from counterplay.evaluation.records import EvaluationRecord
 from counterplay.notes import noted, tell
 from counterplay.runs.candidates import staged
-from counterplay.runs.training import read_record, train_run, versions
+from counterplay.runs.training import train_run, versions
 from counterplay.study.config import StudyConfig
+from counterplay.study.records import (
+    BESIDE,
+    EVALUATION,
+    ONLINE,
+    PLAN,
+    STUDY,
+    NamedRun,
+    Plan,
+    SplitRecord,
+    StudyRecord,
+    read_online,
+    read_part,
+)
+from counterplay.study.records import Study as Study
+from counterplay.study.records import load_study as load_study
+from counterplay.study.records import study_record as study_record
 from counterplay.study.verdict import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import polars as pl
-
     from counterplay.evaluation.stage import Evaluation
     from counterplay.progress import Steps
 
-PLAN, STUDY, EVALUATION, ONLINE = "plan.json", "study.json", "evaluation.json", "online.json"
 _VALUED = ("hit", "ndcg", "mrr", "dcg")  # what a ranking is worth in a world
-
-
-@dataclass(frozen=True, repr=False)
-class Study(Shown):
-    """A finished study.
-
-    Attributes:
-        folder: Where it lies.
-        record: All that came of it, as plain values; a report is made of it.
-    """
-
-    folder: Path
-    record: dict[str, Any]
-
-    @property
-    def verdict(self) -> str:
-        """What to ship, and how sure that is, in words."""
-        found = self.record["verdict"]
-        return "\n".join([found["headline"], *found["sentences"]])
-
-    @property
-    def recommended(self) -> str | None:
-        """The candidate to ship; None where none is ahead of all others beyond chance."""
-        found = self.record["verdict"]["recommended"]
-        return None if found is None else str(found)
-
-    @property
-    def estimates(self) -> pl.DataFrame:
-        """Every candidate under every estimator, with intervals."""
-        return self._frame("estimates")
-
-    @property
-    def comparisons(self) -> pl.DataFrame:
-        """The differences of all pairs of candidates."""
-        return self._frame("comparisons")
-
-    @property
-    def bands(self) -> pl.DataFrame:
-        """What each estimate could be, if the odds of exposure were off by a factor Γ."""
-        return self._frame("bands")
-
-    def _frame(self, name: str) -> pl.DataFrame:
-        import polars as pl
-
-        return pl.DataFrame(self.record["evaluation"][name], infer_schema_length=None)
-
-    def _title(self) -> str:
-        return f"of {self.record['name']!r}: {self.record['verdict']['headline']}"
-
-    def _columns(self) -> dict[str, list[object]]:
-        choices = self.record["verdict"]["choices"]
-        names = {"estimator": "estimator", "candidate": "puts first", "runner_up": "before"}
-        return {shown: [each[key] for each in choices] for key, shown in names.items()} | {
-            end: [each[end] for each in choices] for end in ("value", "low", "high")
-        }
 
 
 def run_study(
@@ -126,115 +82,112 @@ def run_study(
     plan = _plan(place, config)
     _refuse_another(folder, plan)
     progress("reading the log", 0, None)
-    with noted() as reservations:
+    with noted() as notes:
         data, world = _place(place, folder, config)
         known = place is not None and data.exists()  # a frame may have changed
         split = load_split(data) if known else _prepared(source, config)
-        for note in config.reservations(split):
-            warnings.warn(note, CounterplayWarning, stacklevel=2)
+    notes += [note for note in config.reservations(split) if note not in notes]
     how = config.check(split, world=world is not None)
     check_scores(config.scores, split, how)
-    plan["log"] = {"log": split.interactions.fingerprint, "split": split.fingerprint}
-    told = {"command": command, "notes": reservations}
+    log = {"log": split.interactions.fingerprint, "split": split.fingerprint}
+    plan = plan.model_copy(update={"log": log, "command": command, "notes": tuple(notes)})
     with working_directory(folder):
-        _begin(folder, plan, data, split, told)
+        plan = _begin(folder, plan, data, split)
         split = split if known else load_split(data)  # whoever goes on sees the same
-        _make(folder, config, data, split, how, world, progress)
-    study = load_study(folder)
-    tell(study.record["evaluation"]["notes"])
-    return study
+        record = _made(folder, config, data, split, how, world, plan, progress)
+    tell(record.evaluation.notes)
+    return Study(folder, record)
 
 
-def _make(
+def _made(
     folder: Path,
     config: StudyConfig,
     data: Path,
     split: Split,
     how: Evaluation,
     world: Path | None,
+    plan: Plan,
     progress: Steps,
-) -> None:
+) -> StudyRecord:
     """Train and evaluate what has not been, and sum up."""
     runs = [_trained(name, data, folder, split, config, progress) for name in config.names]
-    if not (folder / EVALUATION).exists():
+    if (folder / EVALUATION).exists():
+        evaluation, online = read_part(EvaluationRecord, folder / EVALUATION), read_online(folder)
+    else:
         progress("evaluating", 0, None)
-        with noted() as reservations:
-            stage, contestants = staged(
-                runs, split, how, scores=config.scores, world=world, progress=progress
-            )
-            if stage.world is not None:
-                contestants = [old_system(stage.world), *contestants]
-                test = config.online_in(stage.world)
-                write_json(
-                    deployed(stage, contestants, test, metrics=_VALUED, k=how.k), folder / ONLINE
-                )
-            found = compared(stage, contestants)
-            found["diagnostics"] = diagnostics(stage, contestants, k=max(stage.config.k))
-        notes = {"notes": [*_notes_before(folder, config.names), *reservations]}
-        write_json(found | notes, folder / EVALUATION)
-    if not (folder / STUDY).exists():
-        write_json(_summary(split, folder, config, world), folder / STUDY)
+        evaluation, online = _evaluated(folder, config, split, how, world, progress)
+        of_runs = (f"{run.name}: {note}" for run in runs for note in run.notes)
+        notes = (*plan.notes, *of_runs, *evaluation.notes)
+        evaluation = evaluation.model_copy(update={"notes": notes})
+        write_json(evaluation.to_dict(), folder / EVALUATION)
+    if (folder / STUDY).exists():
+        return study_record(folder)
+    record = _summary(split, config, plan, runs, evaluation, online)
+    write_json(record.model_dump(exclude=BESIDE), folder / STUDY)
+    return record
 
 
-def load_study(directory: str | Path) -> Study:
-    """Return a finished study."""
-    return Study(Path(directory), study_record(directory))
+def _evaluated(
+    folder: Path,
+    config: StudyConfig,
+    split: Split,
+    how: Evaluation,
+    world: Path | None,
+    progress: Steps,
+) -> tuple[EvaluationRecord, OnlineRecord | None]:
+    """Evaluate all candidates; in a world, test them online first, and write down what came."""
+    places, online = [folder / "runs" / name for name in config.names], None
+    with noted() as notes:
+        stage, contestants = staged(
+            places, split, how, scores=config.scores, world=world, progress=progress
+        )
+        if stage.world is not None:
+            contestants = [old_system(stage.world), *contestants]
+            test = config.online_in(stage.world)
+            online = deployed(stage, contestants, test, metrics=_VALUED, k=how.k)
+            write_json(online.to_dict(), folder / ONLINE)
+        found = compared(stage, contestants)
+        seen = diagnostics(stage, contestants, k=max(stage.config.k))
+    return found.model_copy(update={"diagnostics": seen, "notes": tuple(notes)}), online
 
 
-def study_record(directory: str | Path) -> dict[str, Any]:
-    """Return all that a finished study says, as plain values."""
-    folder = Path(directory)
-    record, plan = _part(folder, STUDY), _part(folder, PLAN)
-    return record | {
-        "commands": [plan["command"]] if plan["command"] else [],
-        "runs": [
-            {"name": name} | read_record(folder / "runs" / name) for name in record["candidates"]
-        ],
-        "evaluation": _part(folder, EVALUATION),
-        "online": _part(folder, ONLINE) if (folder / ONLINE).exists() else None,
-    }
-
-
-def _part(folder: Path, name: str) -> dict[str, Any]:
-    remedy = "make a study with counterplay run, or let it go on with the same command"
-    return read_json(folder / name, "a part of a finished study", remedy=remedy)
-
-
-def _plan(place: Path | None, config: StudyConfig) -> dict[str, Any]:
-    """Return what is to be done, and of which files, as plain values."""
+def _plan(place: Path | None, config: StudyConfig) -> Plan:
+    """Return what is to be done, and of which files."""
     if place is not None and not place.exists():
         raise DataError(f"a study needs a log; found nothing at '{place}'; name a file or a folder")
     given = [each for each in (place, *config.scores.values()) if each is not None]
-    return {
-        "source": None if place is None else str(place.resolve()),
-        "files": {str(each.resolve()): digest_of(each) for each in given if each.is_file()},
-        "configuration": config.model_dump(mode="json"),
-    }
+    return Plan(
+        source=None if place is None else str(place.resolve()),
+        files={str(each.resolve()): digest_of(each) for each in given if each.is_file()},
+        configuration=config.model_dump(mode="json"),
+    )
 
 
-def _refuse_another(folder: Path, plan: dict[str, Any]) -> None:
-    """Refuse a folder where something else was begun, or lies."""
+def _refuse_another(folder: Path, plan: Plan) -> Plan | None:
+    """Refuse a folder where something else was begun, or lies; return what was begun."""
     if not (folder / PLAN).exists():
         check_free(folder)
-        return
-    begun = _part(folder, PLAN)
-    differs = difference({name: begun.get(name) for name in plan}, plan)
+        return None
+    begun, about = read_part(Plan, folder / PLAN), {"source", "files", "configuration"}
+    if plan.log is not None:
+        about.add("log")
+    differs = difference(begun.model_dump(include=about), plan.model_dump(include=about))
     if differs:
         raise ConfigError(
             "a study goes on with the source and the configuration that it began with; found in "
             f"'{folder}' another {differs}; name another folder, or remove it"
         )
+    return begun
 
 
-def _begin(
-    folder: Path, plan: dict[str, Any], data: Path, split: Split, others: dict[str, Any]
-) -> None:
+def _begin(folder: Path, plan: Plan, data: Path, split: Split) -> Plan:
     """Write down what is to be done, and the data; only now is there a folder."""
-    _refuse_another(folder, plan)
-    if not (folder / PLAN).exists():
-        write_json(plan | others, folder / PLAN)
+    begun = _refuse_another(folder, plan)
+    if begun is None:
+        write_json(plan.to_dict(), folder / PLAN)
     if not data.exists():
         save(split, data)
+    return begun or plan
 
 
 def _place(place: Path | None, folder: Path, config: StudyConfig) -> tuple[Path, Path | None]:
@@ -264,14 +217,14 @@ def _prepared(source: object, config: StudyConfig) -> Split:
 
 def _trained(
     name: str, data: Path, folder: Path, split: Split, config: StudyConfig, progress: Steps
-) -> Path:
-    """Train a candidate, or let its training go on; return its run directory."""
+) -> NamedRun:
+    """Train a candidate, or let its training go on; return its record."""
     place, wanted = folder / "runs" / name, config.run(name, split)
     epochs = wanted.training.epochs
     if not (place / "run.json").exists():
         progress(f"training {name}", 0, epochs)
     with noted():  # they are in its record
-        train_run(
+        record = train_run(
             data,
             place,
             wanted,
@@ -279,43 +232,36 @@ def _trained(
             callbacks=[lambda epoch: progress(f"training {name}", epoch.epoch + 1, epochs)],
             split=split,
         )
-    return place
+    return NamedRun(name=name, **dict(record))
 
 
-def _notes_before(folder: Path, names: Sequence[str]) -> list[str]:
-    """Return the reservations of reading and training, as they were written down."""
-    return [
-        *_part(folder, PLAN)["notes"],
-        *(
-            f"{name}: {note}"
-            for name in names
-            for note in read_record(folder / "runs" / name)["notes"]
-        ),
-    ]
-
-
-def _summary(split: Split, folder: Path, config: StudyConfig, world: Path | None) -> dict[str, Any]:
-    evaluation = _part(folder, EVALUATION)
-    truth: dict[str, dict[tuple[str, int], float]] | None = None
-    if world is not None:
-        truth = {}
-        for each in _part(folder, ONLINE)["truth"]:
-            truth.setdefault(each["arm"], {})[each["metric"], each["k"]] = each["value"]
+def _summary(
+    split: Split,
+    config: StudyConfig,
+    plan: Plan,
+    runs: Sequence[NamedRun],
+    evaluation: EvaluationRecord,
+    online: OnlineRecord | None,
+) -> StudyRecord:
     log = split.interactions
-    return {
-        "name": log.name,
-        "kind": "log" if world is None else "world",
-        "seed": config.seed,
-        "versions": versions(),
-        "configuration": config.model_dump(mode="json"),
-        "candidates": list(config.names),
-        "profile": profile(log).to_dict(),
-        "steps": [str(step) for step in log.steps],
-        "split": {
-            "kind": split.kind,
-            "counts": split.counts,
-            "cold": split.cold_counts,
-            "seen_share": split.seen_share if split.counts["test"] else None,
-        },
-        "verdict": verdict(evaluation, truth),
-    }
+    return StudyRecord(
+        name=log.name,
+        kind="log" if online is None else "world",
+        seed=config.seed,
+        versions=versions(),
+        configuration=config.model_dump(mode="json"),
+        candidates=config.names,
+        profile=profile(log),
+        steps=tuple(str(step) for step in log.steps),
+        split=SplitRecord(
+            kind=split.kind,
+            counts=split.counts,
+            cold=split.cold_counts,
+            seen_share=split.seen_share if split.counts["test"] else None,
+        ),
+        verdict=verdict(evaluation, None if online is None else online.truth),
+        commands=(plan.command,) if plan.command else (),
+        runs=tuple(runs),
+        evaluation=evaluation,
+        online=online,
+    )

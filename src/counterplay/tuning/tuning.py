@@ -31,7 +31,7 @@ from counterplay.evaluation.stage import Stage
 from counterplay.metrics.estimates import estimates
 from counterplay.notes import noted
 from counterplay.runs.candidates import staged
-from counterplay.runs.record import MODEL, RECORD, check_run
+from counterplay.runs.record import MODEL, RECORD, RunRecord, check_run
 from counterplay.runs.training import train_run
 from counterplay.runs.validating import check_cutoff
 from counterplay.seeding import Streams
@@ -153,11 +153,11 @@ class _Search:
                 self._keep(folder)
             told = {
                 "estimate": estimate,
-                "epochs": len(record["epochs"]),
-                "best_epoch": record["best_epoch"],
-                "ess": record["ess"],
-                "stopped": record["stopped"],
-                "n_parameters": record["parameters"],
+                "epochs": len(record.epochs),
+                "best_epoch": record.best_epoch,
+                "ess": record.ess,
+                "stopped": record.stopped,
+                "n_parameters": record.parameters,
                 "notes": [f"{self.method}: {note}" for note in notes] + reservations,
             }
             self.trials.add(settings, estimate["value"], told)
@@ -196,7 +196,7 @@ class _Search:
     def _folder(self, number: int) -> Path:
         return self.work / f"{self.method}-{number}"
 
-    def _train(self, folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    def _train(self, folder: Path, settings: dict[str, Any]) -> RunRecord:
         config = self.config.run_config(self.method, self.train, settings)
         return train_run(self.judge.data, folder, config, resume=True, split=self.judge.split)
 

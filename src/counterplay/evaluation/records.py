@@ -1,0 +1,250 @@
+"""What an evaluation leaves behind: typed records, whose dump is its JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, WrapValidator
+
+from counterplay.data.files import read_json
+from counterplay.display import Convertible, Shown, flat
+from counterplay.errors import DataError
+from counterplay.metrics.comparison import beyond_chance
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Text = Annotated[  # names come from paths, which may hold half a character; pydantic refuses those
+    str, WrapValidator(lambda value, check: value if isinstance(value, str) else check(value))
+]
+Number = float | None  # None where there is none, such as an interval of one user
+Settings = dict[str, Any]  # shown, not computed with: own estimators have settings of their own
+Group = Literal["warm", "cold"]  # rows of users with training rows, and without
+Key = tuple[str, int]  # a metric and its cutoff
+
+
+class Record(Convertible, BaseModel):
+    """What is written down: complete, unchanging, and nothing besides."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return self.model_dump()
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one row of flat values."""
+        return [flat(self.to_dict())]
+
+
+Kind = TypeVar("Kind", bound=Record)
+
+
+def validated(kind: type[Kind], values: dict[str, Any], path: Path, what: str, remedy: str) -> Kind:
+    """Return the record of plain values; refuse others, and name the first that is wrong."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise DataError(
+            f"'{path}' must be {what}; found that {place} is none of it "
+            f"({first['msg'].lower()}); {remedy}"
+        ) from None
+
+
+def read_as(
+    kind: type[Kind], path: Path, what: str, *, remedy: str, may_lack_seal: bool = False
+) -> Kind:
+    """Read a record of a kind from its file."""
+    values = read_json(path, what, remedy=remedy, may_lack_seal=may_lack_seal)
+    return validated(kind, values, path, what, remedy)
+
+
+class OfMetric(Record):
+    """What is of a metric and its cutoff."""
+
+    metric: str
+    k: int
+
+    @property
+    def key(self) -> Key:
+        """The metric and its cutoff."""
+        return self.metric, self.k
+
+
+class _Candidate(Record):
+    candidate: Text
+
+
+class _Group(_Candidate):
+    rows: Group
+
+
+class EstimateRecord(OfMetric):
+    """An `Estimate`, whose interval is None where it has none."""
+
+    estimator: str
+    protocol: str
+    value: float
+    low: Number
+    high: Number
+    level: float
+    n: int
+    ess: float
+    top_share: float
+    normalised: bool
+
+
+class CandidateEstimate(EstimateRecord, _Candidate):
+    """The estimate of a candidate."""
+
+
+class GroupEstimate(EstimateRecord, _Group):
+    """The estimate of a candidate on the rows of users with training rows, or without."""
+
+
+class ColdRows(Record):
+    """The rows of users without training rows: how many, and estimates of them and the others."""
+
+    rows: int
+    share: float
+    estimates: tuple[GroupEstimate, ...]
+
+
+class Band(OfMetric, _Candidate):
+    """What an estimate could be if the odds of exposure were off by a factor `gamma`."""
+
+    estimator: str
+    gamma: float
+    low: float
+    high: float
+
+
+class Comparison(OfMetric):
+    """The difference of two candidates; `flip` is the factor of the odds that could turn it."""
+
+    estimator: str
+    first: Text
+    second: Text
+    value: float
+    low: Number
+    high: Number
+    level: float
+    n: int
+    p: float
+    flip: Number = None
+    statement: Text | None = None
+
+    @property
+    def decided(self) -> bool:
+        """Whether it is beyond chance, all pairs judged at once."""
+        return beyond_chance(self.p, self.level)
+
+
+class _Weights(Record):
+    estimator: str
+    candidate: Text | None  # None where all candidates share them
+
+    @property
+    def name(self) -> str:
+        """The estimator, and whose propensities they are where candidates have their own."""
+        return self.estimator if self.candidate is None else f"{self.estimator}, {self.candidate}"
+
+
+class Spread(_Weights):
+    """How propensities are spread over the rows."""
+
+    n: int
+    ess: float
+    top_share: float
+    quantiles: dict[str, float]
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+
+
+class Decile(Record):
+    """A decile of popularity: its items, and its share of the training events."""
+
+    decile: int
+    items: int
+    logged: float
+
+
+class Recommended(_Candidate):
+    """How popular the items of a candidate's lists are."""
+
+    k: int
+    n_users: int
+    shares: tuple[float, ...]
+    mean_popularity: float
+    coverage: float
+    gini: float
+
+
+class Popularity(Record):
+    """The popularity of what was logged, and of what is recommended."""
+
+    deciles: tuple[Decile, ...]
+    recommended: tuple[Recommended, ...]
+    logged_mean_popularity: float
+
+
+class DecileMean(OfMetric, _Candidate):
+    """The plain mean of a metric on rows whose items are in a decile."""
+
+    decile: int
+    n: int
+    value: Number
+    low: Number
+    high: Number
+
+
+class Bin(Record):
+    """Rows of similar propensities, estimated and true ones."""
+
+    n: int
+    estimated: float
+    true: float
+
+
+class Calibration(_Weights):
+    """Estimated propensities against those of the world."""
+
+    correlation: Number
+    bins: tuple[Bin, ...]
+
+
+class Diagnostics(Record):
+    """What the weights, the lists and the metrics of an evaluation hang on."""
+
+    propensities: tuple[Spread, ...]
+    popularity: Popularity
+    by_decile: tuple[DecileMean, ...]
+    calibration: tuple[Calibration, ...]
+
+
+class EvaluationRecord(Shown, Record):
+    """What came of an evaluation: evaluation.json, and what evaluate and compare write."""
+
+    dataset: Text
+    part: str
+    configuration: Settings
+    estimates: tuple[CandidateEstimate, ...]
+    bands: tuple[Band, ...] = ()
+    cold: ColdRows | None = None
+    comparisons: tuple[Comparison, ...] = ()
+    diagnostics: Diagnostics | None = None
+    notes: tuple[Text, ...] = ()
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return a row for each estimate."""
+        return [each.to_dict() for each in self.estimates]
+
+    def _title(self) -> str:
+        names = dict.fromkeys(repr(each.candidate) for each in self.estimates)
+        return f"of {', '.join(names)} on {self.dataset!r}: {self.part} rows"
+
+    def _columns(self) -> dict[str, list[object]]:
+        shown = ("candidate", "estimator", "metric", "k", "value", "low", "high")
+        return {name: [getattr(each, name) for each in self.estimates] for name in shown}
