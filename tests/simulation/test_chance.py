@@ -108,7 +108,7 @@ def test_user_and_item_are_not_interchangeable() -> None:
 @pytest.mark.parametrize("bits", [0, 2**64 - 1])
 def test_no_number_is_infinite(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither hash of the extremes: a uniform number of 0 or 1 would be infinitely far out."""
-    monkeypatch.setattr(chance, "_mixed", lambda hashed: np.full_like(hashed, bits))
+    monkeypatch.setattr(chance, "mixed", lambda hashed: np.full_like(hashed, bits))
     number = normal(0, np.array([3]), np.array([4]))
     assert 8 < abs(number[0]) < 9
     assert (number[0] > 0) == (bits > 0)

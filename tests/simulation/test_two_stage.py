@@ -221,7 +221,7 @@ def test_a_log_with_all_pairs_is_refused() -> None:
 
 
 def test_more_clicks_than_pairs_can_give_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"found .* wanted; lower the density"):
+    with pytest.raises(ConfigError, match=r"found .* wanted; lower density"):
         made(density=20, epochs=1)
 
 

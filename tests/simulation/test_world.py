@@ -208,14 +208,6 @@ def test_parts_that_do_not_fit_are_an_error(parts: dict[str, Any], words: str) -
         world(**parts)
 
 
-def test_a_quiet_user_is_shown_less_and_as_high_up() -> None:
-    loud = scored()
-    quiet = Scored(loud.caps, 0.1 * loud.activity, loud.scores)
-    shares = world(loud).propensity(USERS) / world(loud).shown(USERS)
-    np.testing.assert_allclose(world(quiet).shown(USERS), 0.1 * world(loud).shown(USERS))
-    np.testing.assert_allclose(world(quiet).propensity(USERS), shares * world(quiet).shown(USERS))
-
-
 def test_a_world_shows_itself() -> None:
     found = world(name="<b>", seed=3)
     assert repr(found) == "<World '<b>': 4 users, 6 items; seed 3>"
