@@ -82,10 +82,10 @@ def online_test(
     on one day share them.
 
     Args:
-        world: Where.
+        world: The world.
         arms: Scores that items are ranked by; the first arm is the control.
         seen: What the users have clicked: it is not shown.
-        config: How.
+        config: How the test is run.
         users: Who takes part; by default all users.
         total: Their demand, if it is known already.
     """
@@ -104,16 +104,9 @@ def online_test(
             "every arm must have two users or more who were shown something; found "
             f"{n.min()} in {tuple(arms)[int(n.argmin())]!r}; take more users, days or sessions"
         )
-    level, (control, *others) = config.level, arms
+    level, rho, (control, *others) = config.level, world.examination, arms
     found = measured(
-        clicks,
-        places,
-        wanted,
-        arm,
-        len(arms),
-        k=config.k,
-        examination=world.examination,
-        level=level,
+        clicks, places, wanted, arm, len(arms), k=config.k, examination=rho, level=level
     )
     measures = dict(zip(arms, found, strict=True))
     changes = {
