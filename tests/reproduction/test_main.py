@@ -1,40 +1,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from counterplay.cli import console
-from counterplay.cli.main import main
 from counterplay.data.files import read_json
-from reproduction.__main__ import NAME, app
 
-
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr(console.out, "_width", 200)
-
-    def run_command(*arguments: object) -> Outcome:
-        with pytest.raises(SystemExit) as caught:
-            main([str(argument) for argument in arguments], app, NAME)
-        captured = capsys.readouterr()
-        assert isinstance(caught.value.code, int)
-        return Outcome(caught.value.code, captured.out, captured.err)
-
-    return run_command
+from .conftest import Run
 
 
 @pytest.fixture

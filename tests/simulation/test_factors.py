@@ -59,21 +59,6 @@ def test_pairs_and_all_items_equal_the_formula(
         np.testing.assert_allclose(one, chosen[:, :1], rtol=1e-12, atol=1e-12)
 
 
-def test_tastes_turn_from_where_they_are_toward_where_they_go() -> None:
-    toward = factors(1).user
-    model = factors(0, toward=toward, turn=np.pi / 2)
-    there, users = replace(model, user=toward, toward=None), np.arange(4)
-    away = replace(model, user=-model.user, toward=None)
-    np.testing.assert_allclose(model.of_all(users, 1.0), there.of_all(users), atol=1e-12)
-    np.testing.assert_allclose(model.of_all(users, 2.0), away.of_all(users), atol=1e-12)
-    np.testing.assert_allclose(model.of_all(users, 4.0), model.of_all(users, 0.0), atol=1e-12)
-
-
-def test_without_a_direction_time_changes_nothing() -> None:
-    model = factors(0, turn=1.0)
-    assert (model.of_all(np.arange(4), 3.0) == model.of_all(np.arange(4))).all()
-
-
 def test_the_answer_may_be_changed_without_changing_the_world() -> None:
     """Ranking writes into the matrix of scores that it asked for."""
     model, users = factors(0), np.arange(4)

@@ -114,25 +114,6 @@ def test_intervals_cover_the_truth() -> None:
         assert abs(hits[key] / n - 0.95) <= 2.75 * (0.95 * 0.05 / n) ** 0.5, key
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1e4])
-def test_a_random_ranking_earns_the_mean_relevance(temperature: float) -> None:
-    world = Synthetic(n_users=1000, n_items=40, n_shown=8, examination=1.0, seed=4).world()
-    seen = world.log([1.0])
-    is_seen = np.zeros((1000, 40), dtype=bool)
-    is_seen[seen.user, seen.item] = True
-    relevance = np.where(is_seen, np.nan, world.relevance(np.arange(1000)))
-    scores = noise(5, (1000, 40))
-    config = OnlineTest(temperature=temperature, n_days=10)
-    found = online_test(world, {"a": scores}, seen, config).measures["a"]["ctr", 10]
-    # Users differ in what they like: their mean is over the same users, so it is safe.
-    assert (
-        abs(found.value - np.nanmean(relevance, axis=1).mean())
-        < Z * (found.variance / found.n) ** 0.5
-    )
-    best = online_test(world, {"a": world.taste}, seen, OnlineTest(n_days=10))
-    assert best.measures["a"]["ctr", 10].low > found.high  # and a good one earns more
-
-
 def test_hit_and_ndcg_estimate_the_true_values_with_position_bias_and_drift() -> None:
     world = Synthetic(
         n_users=4000, n_items=60, n_shown=12, examination=0.7, drift=0.5, noise=1.0, seed=6

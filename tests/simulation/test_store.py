@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,35 +90,22 @@ def test_save_load_and_resample_give_the_same_bytes(policy: Policy, tmp_path: Pa
     np.testing.assert_array_equal(loaded.propensity(users), saved.propensity(users))
 
 
-@given(
-    st.floats(0, 3),
-    st.floats(0, 3),
-    st.floats(0, 1),
-    st.floats(0.01, 1),
-    st.integers(1, 50),
-    st.integers(0, 2**80),
-    st.text(st.characters(exclude_categories=["Cs"])),
-)
-def test_any_options_survive(
-    tmp_path: Path,
-    noise: float,
-    exposure_noise: float,
-    confounding: float,
-    examination: float,
-    list_length: int,
-    seed: int,
-    name: str,
-) -> None:
-    options = {
-        "noise": noise,
-        "exposure_noise": exposure_noise,
-        "confounding": confounding,
-        "examination": examination,
-        "list_length": list_length,
-        "seed": seed,
-        "name": name,
+OPTIONS = st.fixed_dictionaries(
+    {
+        "noise": st.floats(0, 3),
+        "exposure_noise": st.floats(0, 3),
+        "confounding": st.floats(0, 1),
+        "examination": st.floats(0.01, 1),
+        "list_length": st.integers(1, 50),
+        "seed": st.integers(0, 2**80),
+        "name": st.text(st.characters(exclude_categories=["Cs"])),
     }
-    save_world(replace(world(), **options), tmp_path / "world", overwrite=True)  # type: ignore[arg-type]
+)
+
+
+@given(OPTIONS)
+def test_any_options_survive(tmp_path: Path, options: dict[str, Any]) -> None:
+    save_world(replace(world(), **options), tmp_path / "world", overwrite=True)
     loaded = load_world(tmp_path / "world")
     assert {option: getattr(loaded, option) for option in options} == options
 
