@@ -304,8 +304,3 @@ def test_large_worlds_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert failed(counting) == {}
     assert 0 < counting.most <= 1 << 12
     assert "whole log" in failed(broken(synthetic(n_users=3000), "log", lopsided))
-
-
-def test_fewer_users_are_looked_at_on_request() -> None:
-    texts = {finding.name: finding.text for finding in check_world(synthetic(), n_users=7)}
-    assert texts["range"] == "all probabilities of 7 users are from 0 to 1"

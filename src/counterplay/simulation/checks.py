@@ -37,9 +37,7 @@ class Finding:
     text: str
 
 
-def check_world(
-    world: Any, *, seed: int = 0, n_users: int | None = None, alpha: float = 1e-6
-) -> list[Finding]:
+def check_world(world: Any, *, seed: int = 0, alpha: float = 1e-6) -> list[Finding]:
     """Check a world, also one of your own, and return what was found.
 
     Args:
@@ -47,7 +45,6 @@ def check_world(
             `shown`, `propensity` and `log`; the occasion of a log's round is
             `("log", sample, round)`. A `policy` is checked too.
         seed: Of the choice of users.
-        n_users: Number of users whose pairs are examined; by default enough for a million pairs.
         alpha: False-alarm rate of all checks together.
 
     Example:
@@ -56,7 +53,7 @@ def check_world(
         >>> all(finding.ok for finding in check_world(small))
         True
     """
-    check = _Check(world, seed, n_users, alpha)
+    check = _Check(world, seed, alpha)
     findings = []
     for name in CHECKS:
         try:
@@ -76,10 +73,10 @@ def check_world(
 class _Check:
     """One examination of one world: a method per check, which says what is fine, or raises."""
 
-    def __init__(self, world: Any, seed: int, n_users: int | None, alpha: float) -> None:
+    def __init__(self, world: Any, seed: int, alpha: float) -> None:
         self.world, self.alpha = world, alpha
         self.rng = rng = Streams(seed).numpy("check", "users")
-        n = min(world.n_users, n_users or max(1, draws.PAIRS // world.n_items))
+        n = max(1, draws.PAIRS // world.n_items)
         self.users = np.sort(rng.permutation(world.n_users)[:n])
         self.few = self.users[: max(2, draws.FEW // world.n_items)]
         self.items = rng.integers(world.n_items, size=(len(self.few), 5))

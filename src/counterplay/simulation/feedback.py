@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from counterplay.metrics.scoring import Scores
     from counterplay.models.scorer import Scorer
-    from counterplay.simulation.factors import Indices, Numbers
+    from counterplay.simulation.factors import Numbers
     from counterplay.simulation.policies import Policy
     from counterplay.simulation.world import World
 
@@ -93,12 +93,10 @@ def model_policy(
     n_shown: float,
     sharpness: float = 2.0,
     exploration: float = 0.1,
-    activity: Numbers | None = None,
-    seed: int = 0,
 ) -> Scored | Mixture:
     """Return the policy that shows what a trained recommender scores high.
 
-    A pair is shown with `cap · a_u · σ(sharpness · (s − mean) / sd + offset)`, where the offset
+    A pair is shown with `cap · σ(sharpness · (s − mean) / sd + offset)`, where the offset
     makes it `n_shown` items per user; mean and sd are those of a sample of all pairs.
 
     Args:
@@ -108,26 +106,22 @@ def model_policy(
             factors.
         sharpness: How closely the policy follows the scores; 0 shows all items alike.
         exploration: Share of a uniform policy, from 0 to 1.
-        activity: How much each user is shown, in (0, 1]; by default all the same.
-        seed: Of the sample.
     """
     if sharpness < 0 or not 0 <= exploration <= 1:
         raise ConfigError(
             "a policy's sharpness must be 0 or more and its exploration from 0 to 1; found "
             f"{sharpness:g} and {exploration:g}; change them"
         )
-    active = np.ones(train.n_users) if activity is None else activity
-    even = np.ones(train.n_items)
-    mean_active = float(active.mean())
-    uniform = Scored(caps_for(even, n_shown, 0.5 * mean_active), active)
+    active, even = np.ones(train.n_users), np.ones(train.n_items)
+    uniform = Scored(caps_for(even, n_shown, 0.5), active)
     if exploration == 1:
         return uniform
-    users, found = _sample(scores, train, seed)
+    found = _sample(scores, train)
     mean, deviation = float(found.mean()), float(found.std()) or 1.0
-    cap = min(1.0, _PROPOSED * n_shown / (mean_active * train.n_items))
+    cap = min(1.0, _PROPOSED * n_shown / train.n_items)
     z, wanted = sharpness * (found - mean) / deviation, n_shown / (train.n_items * cap)
     _, offset = bisected(
-        lambda middle: float((active[users] * expit(z + middle)).mean()) < wanted,
+        lambda middle: float(expit(z + middle).mean()) < wanted,
         -100.0 - float(z.max()),
         100.0 - float(z.min()),
         60,
@@ -139,9 +133,9 @@ def model_policy(
     return Mixture((follows, uniform), (1 - exploration, exploration))
 
 
-def _sample(scores: Factors | Scores, train: Interactions, seed: int) -> tuple[Indices, Numbers]:
-    """Return the users of a sample of all pairs, and the pairs' scores."""
-    rng = Streams(seed).numpy("standardise")
+def _sample(scores: Factors | Scores, train: Interactions) -> Numbers:
+    """Return the scores of a sample of all pairs."""
+    rng = Streams(0).numpy("standardise")
     users = rng.integers(train.n_users, size=_SAMPLE)
     items = rng.integers(train.n_items, size=(_SAMPLE, 1))
     found = np.asarray(scores.of(users, items), dtype=np.float64).ravel()
@@ -150,7 +144,7 @@ def _sample(scores: Factors | Scores, train: Interactions, seed: int) -> tuple[I
             "a policy needs a score for every pair; found pairs without a finite one; score them "
             "all, or write a policy of your own"
         )
-    return users, found
+    return found
 
 
 def factors_of(model: Scorer, log: Interactions) -> Factors:
