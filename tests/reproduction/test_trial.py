@@ -187,10 +187,11 @@ def test_each_kind_and_floor_is_an_opponent_of_its_own(
     folder: Path, result: dict[str, Any]
 ) -> None:
     """The opponent that acl was trained against has no part in it."""
-    config = CONFIG.model_copy(update={"kinds": ("item", "own"), "floors": (0.2, 0.6)})
+    asked = {"candidates": ("acl",), "kinds": ("item", "own"), "floors": (0.2, 0.6)}
+    config = CONFIG.model_copy(update=asked)
     found = run_trial(small(), folder, config)
     models, split, seen = scores_of(folder)
-    place, train = CONFIG.candidates.index("acl"), replace(split.train, rating=None)
+    train = replace(split.train, rating=None)
     rows = by_hand(models["acl"], split, seen)["hit@10"]
     settings = CANDIDATES["acl"].get("candidate", ModelSettings())
     alone = Contestant("acl", models["acl"], load_run(folder / "acl", train)[0], settings=settings)
@@ -199,7 +200,7 @@ def test_each_kind_and_floor_is_an_opponent_of_its_own(
         opponent = OpponentSettings(epochs=2, kind=kind, floor=floor)
         q = fitted_propensities("robust", alone, [alone], train, seen, split.test, opponent, 1)
         (said,) = (
-            each["values"]["hit@10"][place]
+            each["values"]["hit@10"][0]
             for each in found["offline"]
             if (each["estimator"], each["kind"], each["floor"]) == ("robust", kind, floor)
         )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,9 @@ from hypothesis import strategies as st
 import counterplay as cp
 from counterplay.simulation.factors import Factors
 
+from . import makers
 
-def factors(seed: int, n_users: int = 4, n_items: int = 5, dim: int = 3, **given: Any) -> Factors:
-    rng = np.random.default_rng(seed)
-    return Factors(
-        rng.normal(size=(n_users, dim)),
-        rng.normal(size=(n_items, dim)),
-        rng.normal(size=n_users),
-        rng.normal(size=n_items),
-        **given,
-    )
+factors = partial(makers.factors, n_users=4, n_items=5, dim=3)
 
 
 def by_hand(model: Factors, user: int, item: int, time: float) -> float:
@@ -41,7 +35,7 @@ def test_pairs_and_all_items_equal_the_formula(
     seed: int, n_users: int, n_items: int, dim: int, drifts: bool
 ) -> None:
     rng = np.random.default_rng(seed)
-    model = factors(seed, n_users, n_items, dim, constant=float(rng.normal()))
+    model = makers.factors(seed, n_users, n_items, dim, constant=float(rng.normal()))
     if drifts:
         model = replace(model, toward=rng.normal(size=(n_users, dim)), turn=0.3)
     users = rng.integers(n_users, size=7)

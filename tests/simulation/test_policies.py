@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,29 +15,24 @@ import counterplay as cp
 from counterplay.simulation.factors import Factors
 from counterplay.simulation.policies import Exponential, Mixture, Policy, Scored, caps_for
 
+from . import makers
+
 N_USERS, N_ITEMS = 5, 7
 USERS = np.array([4, 0, 0, 2])
 
 
-def factors(seed: int, scale: float = 1.0) -> Factors:
-    rng = np.random.default_rng(seed)
-    return Factors(
-        scale * rng.normal(size=(N_USERS, 2)),
-        rng.normal(size=(N_ITEMS, 2)),
-        rng.normal(size=N_USERS),
-        rng.normal(size=N_ITEMS),
-    )
+factors = partial(makers.factors, n_users=N_USERS, n_items=N_ITEMS)
 
 
 def scored(seed: int, *, scale: float = 1.0, plain: bool = False) -> Scored:
     rng = np.random.default_rng(seed)
     caps, activity = rng.uniform(0.01, 1, N_ITEMS), rng.uniform(0.01, 1, N_USERS)
-    return Scored(caps, activity, None if plain else factors(seed, scale), 1.5, -0.2)
+    return Scored(caps, activity, None if plain else factors(seed, scale=scale), 1.5, -0.2)
 
 
 def policies(seed: int, scale: float = 1.0) -> list[Policy]:
     first, second = scored(seed, scale=scale), scored(seed + 1, plain=True)
-    third = Exponential(factors(seed), factors(seed + 1, scale), 1.3, 0.4, -1.0)
+    third = Exponential(factors(seed), factors(seed + 1, scale=scale), 1.3, 0.4, -1.0)
     return [first, second, third, Mixture((first, second, third), (0.2, 0.5, 0.3))]
 
 

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +22,12 @@ from counterplay.simulation.store import load_world, save_world
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.world import World
 
+from . import makers
+
 N_USERS, N_ITEMS = 30, 20
 
 
-def factors(seed: int, *, drift: bool = False) -> Factors:
-    rng = np.random.default_rng(seed)
-    return Factors(
-        rng.normal(size=(N_USERS, 3)),
-        rng.normal(size=(N_ITEMS, 3)),
-        rng.normal(size=N_USERS),
-        rng.normal(size=N_ITEMS),
-        -0.3,
-        rng.normal(size=(N_USERS, 3)) if drift else None,
-        0.25 if drift else 0.0,
-    )
+factors = partial(makers.factors, n_users=N_USERS, n_items=N_ITEMS, dim=3, constant=-0.3)
 
 
 def scored(scores: Factors | None = None) -> Scored:
@@ -58,7 +51,7 @@ POLICIES: dict[str, Policy] = {
 
 def world(policy: Policy | None = None) -> World:
     return World(
-        factors(0, drift=True),
+        factors(0, drift=0.25),
         policy or scored(),
         noise=0.4,
         exposure_noise=0.6,

@@ -133,18 +133,9 @@ def test_unobserved_dials_leave_the_population_as_it_is() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"users": 5},
-        {"exposure": "random"},
-        {"n_users": 0},
-        {"n_items": 1},
-        {"mean_relevance": 0.0},
-        {"mean_relevance": 1.0},
-        {"n_shown": 0.0},
-        {"confounding": 1.1},
-        {"examination": 0.0},
-        {"list_length": 0},
-        {"noise": -1.0},
-        {"seed": -1},
+        *({"users": 5}, {"exposure": "random"}, {"n_users": 0}, {"n_items": 1}, {"seed": -1}),
+        *({"mean_relevance": 0.0}, {"mean_relevance": 1.0}, {"n_shown": 0.0}, {"noise": -1.0}),
+        *({"confounding": 1.1}, {"examination": 0.0}, {"list_length": 0}),
     ],
 )
 def test_unknown_keys_and_values_out_of_range_are_errors(wrong: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from itertools import permutations
 from typing import Any
 
@@ -12,10 +13,11 @@ from numpy.typing import NDArray
 import counterplay as cp
 from counterplay.metrics import ranks
 from counterplay.simulation import values
-from counterplay.simulation.factors import Factors
 from counterplay.simulation.policies import Scored
 from counterplay.simulation.values import demand, gains, true_values
 from counterplay.simulation.world import World
+
+from . import makers
 
 FORMULAS = {
     "hit": lambda rank: rank**0,
@@ -25,12 +27,7 @@ FORMULAS = {
 }
 
 
-def factors(seed: int, n_users: int, n_items: int) -> Factors:
-    rng = np.random.default_rng(seed)
-    return Factors(
-        rng.normal(size=(n_users, 2)), rng.normal(size=(n_items, 2)), rng.normal(size=n_users),
-        rng.normal(size=n_items), toward=rng.normal(size=(n_users, 2)), turn=0.7,
-    )  # fmt: skip
+factors = partial(makers.factors, drift=0.7)
 
 
 def world(seed: int, n_users: int, n_items: int, **given: Any) -> World:

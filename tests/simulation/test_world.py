@@ -6,6 +6,7 @@ other seeds.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,21 +20,14 @@ from counterplay.simulation.factors import Factors
 from counterplay.simulation.policies import Exponential, Mixture, Policy, Scored
 from counterplay.simulation.world import World
 
+from . import makers
+
 Z = 5.0
 N_USERS, N_ITEMS, DIM = 4, 6, 2
 USERS = np.arange(N_USERS)
 
 
-def factors(seed: int) -> Factors:
-    rng = np.random.default_rng(seed)
-    return Factors(
-        rng.normal(size=(N_USERS, DIM)),
-        rng.normal(size=(N_ITEMS, DIM)),
-        rng.normal(size=N_USERS),
-        rng.normal(size=N_ITEMS),
-        toward=rng.normal(size=(N_USERS, DIM)),
-        turn=0.5,
-    )
+factors = partial(makers.factors, n_users=N_USERS, n_items=N_ITEMS, dim=DIM, drift=0.5)
 
 
 def scored(seed: int = 1) -> Scored:
@@ -157,18 +151,10 @@ def test_ids_are_numbers_unless_they_are_given() -> None:
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
-        ("confounding", -0.1),
-        ("confounding", 1.1),
-        ("confounding", np.nan),
-        ("examination", 0.0),
-        ("examination", 1.5),
-        ("noise", -1.0),
-        ("exposure_noise", -1.0),
-        ("noise", np.inf),
-        ("exposure_noise", np.nan),
-        ("list_length", 0),
-        ("list_length", -1),
-        ("list_length", 1001),
+        *(("confounding", -0.1), ("confounding", 1.1), ("confounding", np.nan)),
+        *(("examination", 0.0), ("examination", 1.5), ("noise", -1.0), ("noise", np.inf)),
+        *(("exposure_noise", -1.0), ("exposure_noise", np.nan)),
+        *(("list_length", 0), ("list_length", 1001)),
     ],
 )
 def test_dials_out_of_range_are_an_error(name: str, wrong: float) -> None:
