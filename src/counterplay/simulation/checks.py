@@ -60,7 +60,7 @@ def check_world(world: Any, *, seed: int = 0, alpha: float = 1e-6) -> list[Findi
             findings.append(Finding(name, True, getattr(check, name.replace(" ", "_"))()))
         except WorldError as error:
             findings.append(Finding(name, False, str(error)))
-        except Exception as error:  # whatever a world of one's own may raise
+        except Exception as error:  # a world may raise anything
             what = (str(error).strip().splitlines() or [""])[0]
             text = (
                 f"a world must answer what it is asked; found {type(error).__name__}: {what}; "

@@ -67,8 +67,8 @@ def always_valid(
         difference: Of all data up to each look, `[…, n_looks]`.
         variance: Of each difference; where it is 0 or NaN nothing is known yet.
         level: 1 − α.
-        scale: τ, the size of the differences thought possible, chosen before the test. Too large
-            costs little, too small much.
+        scale: τ, the expected size of differences, chosen before the test. A value that is too
+            large costs little, one that is too small costs much.
 
     Example:
         >>> found = always_valid(np.array([0.3, 0.2]), np.array([0.04, 0.001]), scale=0.2)

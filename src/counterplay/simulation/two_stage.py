@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from counterplay.simulation.factors import Numbers
 
 _RATE, _RATING_RATE = 0.02, 0.01
-_STEPS, _BATCHES = 100, (64, 8192)  # an epoch has so many steps where batches of these sizes can
+_STEPS, _BATCHES = 100, (64, 8192)  # steps per epoch, if batches of these sizes allow it
 _N_NEGATIVES = 4
 _PAIRS = 1 << 21  # that stand for all pairs of a larger world when clicks are counted
 _AT_ONCE = 1 << 20

@@ -2,8 +2,8 @@
 
     V_m(f) = Σ_u Σ_i r(u, i) · m(rank_f(u, i))  /  Σ_u Σ_i r(u, i)        over unseen items i
 
-Of all clicks that the users would give if they saw every item that they have not clicked yet,
-each is worth what the metric m gives its rank: the value is the mean. A held-out click weighted by
+It is the mean, over all clicks that users would give if they saw every item that they have not
+clicked yet, of what the metric m gives to the rank of the item. A held-out click weighted by
 the inverse of its propensity estimates the same quantity, and so does an online test whose clicks
 are divided by the users' demand `Σ_i r(u, i)`.
 
