@@ -76,10 +76,6 @@ RunData = Annotated[
 Days = Annotated[
     int | None, typer.Option(help="Number of days of the test.", min=1, show_default="14")
 ]
-Cutoffs = Annotated[
-    list[int] | None,
-    typer.Option("--k", help="Cutoffs k of the metrics, one or more.", min=1, show_default="10"),
-]
 Temperature = Annotated[
     float | None,
     typer.Option(
@@ -194,7 +190,12 @@ def online(
     runs: Runs,
     data: RunData = None,
     days: Days = None,
-    k: Cutoffs = None,
+    k: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--k", help="Cutoffs k of the metrics, one or more.", min=1, show_default="10"
+        ),
+    ] = None,
     temperature: Temperature = None,
     shares: Shares = None,
     seed: Seed = None,
