@@ -192,26 +192,24 @@ def test_users_who_rated_everything_are_shown_nearly_everything() -> None:
     assert logits[0].min() > logits[1:].mean() + 1
 
 
-def test_a_log_without_ratings_is_refused() -> None:
-    with pytest.raises(DataError, match="needs ratings; found a log without them"):
-        TwoStage().world(replace(LOG, rating=None))
+FULL = read({"user": [0, 0, 1, 1], "item": [0, 1, 0, 1], "rating": [1, 5, 2, 4]})
+SAME = np.full(len(LOG), 3, dtype=np.float32)
 
 
-def test_constant_ratings_are_refused() -> None:
-    constant = replace(LOG, rating=np.full(len(LOG), 3, dtype=np.float32))
-    with pytest.raises(DataError, match=r"ratings must differ .* found 3 in all"):
-        TwoStage().world(constant)
-
-
-def test_a_log_with_all_pairs_is_refused() -> None:
-    full = read({"user": [0, 0, 1, 1], "item": [0, 1, 0, 1], "rating": [1, 5, 2, 4]})
-    with pytest.raises(DataError, match="all users have all 2 items"):
-        TwoStage().world(full)
-
-
-def test_more_clicks_than_pairs_can_give_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"found .* wanted; lower density"):
-        made(density=20, epochs=1)
+@pytest.mark.parametrize(
+    ("log", "options", "text"),
+    [
+        (replace(LOG, rating=None), {}, "needs ratings; found a log without them"),
+        (replace(LOG, rating=SAME), {}, "ratings must differ .* found 3 in all"),
+        (FULL, {}, "all users have all 2 items"),
+        (LOG, {"density": 20, "epochs": 1}, "found .* wanted; lower density"),
+    ],
+)
+def test_a_log_that_makes_no_world_is_refused(
+    log: Interactions, options: dict[str, Any], text: str
+) -> None:
+    with pytest.raises((DataError, ConfigError), match=text):
+        TwoStage(**QUICK | options).world(log)
 
 
 @pytest.mark.parametrize(
