@@ -61,14 +61,9 @@ def always_valid(
 
         Δ_t ± √(V_t (V_t + τ²) / τ² · (2 log(1/α) + log(1 + τ² / V_t)))
 
-    and the p-value is `min over s ≤ t of min(1, 1/Λ_s)`.
-
-    Args:
-        difference: Of all data up to each look, `[…, n_looks]`.
-        variance: Of each difference; where it is 0 or NaN nothing is known yet.
-        level: 1 − α.
-        scale: τ, the expected size of differences, chosen before the test. A value that is too
-            large costs little, one that is too small costs much.
+    and the p-value is `min over s ≤ t of min(1, 1/Λ_s)`. Differences are `[…, n_looks]`; where the
+    variance is 0 or NaN nothing is known yet. `scale` is τ, the expected size of differences: choose
+    it before the test; a value that is too large costs little, one that is too small costs much.
 
     Example:
         >>> found = always_valid(np.array([0.3, 0.2]), np.array([0.04, 0.001]), scale=0.2)

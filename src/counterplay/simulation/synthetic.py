@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Synthetic(WorldSettings):
-    """Settings of a synthetic world.
+    """Settings of a synthetic world; those of noise, lists and the seed are described in `World`.
 
     Attributes:
         n_users: Number of users.
@@ -36,13 +36,7 @@ class Synthetic(WorldSettings):
         accuracy: Correlation of the history recommender's idea of a user's taste with the truth.
         sharpness: How closely it follows its scores.
         n_shown: Mean number of items shown to a user in a round of rate 1.
-        noise: Standard deviation of the unobserved factor that moves relevance.
-        exposure_noise: Standard deviation of the one that moves exposure.
-        confounding: Correlation of the two: 0 none, 1 severe.
-        examination: ρ: users examine position p with probability ρ^(p − 1).
-        list_length: Number of positions in a list.
         drift: Radians that tastes turn in a round.
-        seed: Of all random streams.
     """
 
     n_users: Annotated[int, Field(ge=1)] = 2000

@@ -44,7 +44,7 @@ _SHARES = _SHARES / _SHARES.sum()
 
 
 class TwoStage(WorldSettings):
-    """Settings of a world that is made from a log with ratings.
+    """Settings of a world that is made from a log with ratings; the others are as in `World`.
 
     Attributes:
         centre: The rating whose relevance is 1/2; None for the mean rating of the log.
@@ -53,16 +53,10 @@ class TwoStage(WorldSettings):
         strength: Of the self-defined part of exposure, e(x, z), which has mean 0 and variance 1;
             with 0 there is only one stage.
         density: Expected clicks of a round of rate 1, as a multiple of the log's rows.
-        noise: Standard deviation of ε1, which moves relevance.
-        exposure_noise: Standard deviation of ε2, which moves exposure.
-        confounding: Correlation of the two: 0 as in the paper, 1 severe.
-        examination: ρ: users examine position p with probability ρ^(p − 1); 1 for no bias.
-        list_length: Number of positions in a list.
         dim: Dimension of all factors.
         epochs: Number of epochs of each of the three fits.
         rating_shrinkage: ℓ2 regularization of the relevance model, times the number of rows.
         exposure_shrinkage: The same for the models of what was rated, and of what was clicked.
-        seed: Of all random streams.
     """
 
     centre: float | None = None
