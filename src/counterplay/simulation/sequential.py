@@ -62,7 +62,7 @@ def always_valid(
         Δ_t ± √(V_t (V_t + τ²) / τ² · (2 log(1/α) + log(1 + τ² / V_t)))
 
     and the p-value is `min over s ≤ t of min(1, 1/Λ_s)`. Differences are `[…, n_looks]`; where the
-    variance is 0 or NaN nothing is known yet. `scale` is τ, the expected size of differences: choose
+    variance is 0 or NaN nothing is known yet. `scale` is τ, the expected size of differences: set
     it before the test; a value that is too large costs little, one that is too small costs much.
 
     Example:
