@@ -17,7 +17,7 @@ from reproduction.experiments import EXPERIMENTS
 from reproduction.experiments import app as experiments
 from reproduction.grid import in_processes, n_cores, on_ray
 from reproduction.jobs import Plan
-from reproduction.reproduce import Reproduction
+from reproduction.reproduce import Reproduction, check_name
 from reproduction.sections import write_page
 
 NAME = "python -m reproduction"
@@ -28,51 +28,72 @@ app = typer.Typer(
 )
 
 
+def _known(name: str) -> str:
+    """Refuse a wrong name before an option is asked for."""
+    check_name(name, EXPERIMENTS)
+    if name in EXPERIMENTS:
+        raise ConfigError(
+            f"an experiment of our own must be named first; found '{name}' after its options; "
+            f"write {NAME} {name} and then the options"
+        )
+    return name
+
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="table1, table2, table3, figure-a1, figure-a2, figure-a3 or figure-a4.",
+        callback=_known,
+        is_eager=True,
+    ),
+]
+Data = Annotated[Path, typer.Option(help="Folder with one subfolder per public dataset.")]
+Out = Annotated[Path, typer.Option(help="Folder for results. Continues interrupted work.")]
+Seeds = Annotated[int, typer.Option(help="Number of repetitions of each table cell.", min=1)]
+Trials = Annotated[
+    int, typer.Option(help="Number of settings to try per method (1: only the defaults).", min=1)
+]
+Epochs = Annotated[int, typer.Option(help="Maximum number of epochs.", min=1)]
+Patience = Annotated[
+    int, typer.Option(help="Stop after this many epochs without improvement.", min=1)
+]
+Dim = Annotated[
+    int, typer.Option(help="Hidden dimension of PS and ACL. Baselines get twice as much.", min=1)
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(help="Run only jobs with this text in their name. Repeatable: all must match."),
+]
+Workers = Annotated[
+    int | None, typer.Option(help="Number of processes.", min=1, show_default="one per core")
+]
+Ray = Annotated[
+    bool, typer.Option("--ray", help="Run on a Ray cluster (needs counterplay\\[ray]).")
+]
+Retry = Annotated[bool, typer.Option("--retry", help="Run failed jobs again.")]
+Listing = Annotated[
+    bool, typer.Option("--list", help="List the jobs and their states. Runs nothing.")
+]
+
+
 @app.command(
     cls=Command,
     epilog=f"Experiments of our own: {', '.join(EXPERIMENTS)}; each has a help of its own.",
 )
 def reproduce(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="table1, table2, table3, figure-a1, figure-a2, figure-a3 or figure-a4."
-        ),
-    ],
-    data: Annotated[Path, typer.Option(help="Folder with one subfolder per public dataset.")],
-    out: Annotated[Path, typer.Option(help="Folder for results. Continues interrupted work.")],
-    seeds: Annotated[
-        int, typer.Option(help="Number of repetitions of each table cell.", min=1)
-    ] = 3,
-    trials: Annotated[
-        int,
-        typer.Option(help="Number of settings to try per method (1: only the defaults).", min=1),
-    ] = 4,
-    epochs: Annotated[int, typer.Option(help="Maximum number of epochs.", min=1)] = 100,
-    patience: Annotated[
-        int, typer.Option(help="Stop after this many epochs without improvement.", min=1)
-    ] = 15,
-    dim: Annotated[
-        int,
-        typer.Option(help="Hidden dimension of PS and ACL. Baselines get twice as much.", min=1),
-    ] = 32,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Run only jobs with this text in their name. Repeatable: all must match."
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(help="Number of processes.", min=1, show_default="one per core"),
-    ] = None,
-    ray: Annotated[
-        bool, typer.Option("--ray", help="Run on a Ray cluster (needs counterplay\\[ray]).")
-    ] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Run failed jobs again.")] = False,
-    listing: Annotated[
-        bool, typer.Option("--list", help="List the jobs and their states. Runs nothing.")
-    ] = False,
+    name: Name,
+    data: Data,
+    out: Out,
+    seeds: Seeds = 3,
+    trials: Trials = 4,
+    epochs: Epochs = 100,
+    patience: Patience = 15,
+    dim: Dim = 32,
+    only: Only = None,
+    workers: Workers = None,
+    ray: Ray = False,
+    retry: Retry = False,
+    listing: Listing = False,
     as_json: Json = False,
 ) -> None:
     """Reproduce a table or figure of the paper, and compare it to the published numbers.

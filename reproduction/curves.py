@@ -32,9 +32,9 @@ from counterplay.models.given import GivenExposure
 from counterplay.models.registry import build
 from counterplay.runs.defaults import training_for
 from counterplay.simulation.store import load_world
-from counterplay.simulation.values import demand, true_values, values_at_random
+from counterplay.simulation.values import Relevance, demand, true_values
 from reproduction.datasets import RATES, Place, make, world_of
-from reproduction.execution import Relevance
+from reproduction.execution import values_at_random
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +87,7 @@ def curves(place: Place, source: str, seed: int, methods: Sequence[str]) -> dict
         "random": 100 * values_at_random(world, log, time=LAST)["hit", 10],
         "popularity": truth(ModelScores(build("pop", log), log)),
         "best common list": truth(Common(world)),
-        "best": truth(Relevance(world)),
+        "best": truth(Relevance(world, LAST)),
         "curves": {method: curve(method, world, log, judged) for method in methods},
     }
 

@@ -9,6 +9,7 @@ import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pydantic import Field
 
 from counterplay.data.store import load_split
@@ -19,7 +20,7 @@ from counterplay.models.settings import ModelSettings
 from counterplay.runs.candidates import evaluate_run, staged
 from counterplay.runs.training import train_run, versions
 from counterplay.simulation.store import load_world
-from counterplay.simulation.values import true_values, values_at_random
+from counterplay.simulation.values import Relevance, demand, gains, true_values
 from reproduction.datasets import RATES, is_world
 from reproduction.grid import Results, in_turn, run_jobs
 from reproduction.jobs import RandomisedJob, TrainJob, WorldJob
@@ -28,9 +29,7 @@ from reproduction.offline import judged, tried
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     import torch
-    from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
     from counterplay.metrics.measures import RowMetric
@@ -155,7 +154,7 @@ def _evaluated(job: TrainJob, place: Place) -> list[dict[str, Any]]:
         known = stage.world, stage.seen
         found += _exact("truth", true_values(known[0], contestant.scores, known[1], **of_what))
         if job.method.candidate == "pop":  # once a world: what all are to be held against
-            best = true_values(known[0], Relevance(known[0]), known[1], **of_what)
+            best = true_values(known[0], Relevance(known[0], _LAST), known[1], **of_what)
             found += _exact("best", best) + _exact("random", values_at_random(*known, **of_what))
     return found
 
@@ -170,16 +169,24 @@ def _exact(name: str, values: dict[tuple[str, int], float]) -> list[dict[str, An
     ]
 
 
-class Relevance:
-    """Ranks by the truth itself: no ranking is worth more."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.floating]:
-        """Return the relevance of `items` `[B, K]`, `[B, K]`."""
-        return self._world.relevance(users, items, time=_LAST)
-
-    def of_all(self, users: NDArray[np.integer]) -> NDArray[np.floating]:
-        """Return the relevance of all items, `[B, n_items]`."""
-        return self._world.relevance(users, time=_LAST)
+def values_at_random(
+    world: World,
+    seen: Interactions,
+    *,
+    metrics: Sequence[str] = ("hit", "ndcg"),
+    k: Sequence[int] = (10,),
+    time: float = 0.0,
+) -> dict[tuple[str, int], float]:
+    """Return the expected true value of ranking the unseen items at random."""
+    users = np.arange(world.n_users)
+    wanted = demand(world, users, seen, time=time)
+    n_seen = np.bincount(seen.distinct_pairs // world.n_items, minlength=world.n_users)
+    unseen = world.n_items - n_seen
+    a_place = wanted / np.maximum(unseen, 1)
+    values = {}
+    for metric in metrics:
+        for cut in k:
+            up_to = np.concatenate([[0.0], gains(metric, cut, cut).cumsum()])
+            filled = up_to[np.minimum(unseen, cut)]  # short lists end early
+            values[metric, cut] = float(a_place @ filled / wanted.sum())
+    return values

@@ -66,7 +66,7 @@ def experiment(
     """Run an experiment, and write what it found."""
     name = context.info_name
     assert name is not None
-    with console.resumable("estimators and randomised go on from their finished jobs"):
+    with console.resumable("estimators and randomised continue from their finished jobs"):
         written = measure(name, data, out)
     console.print_pairs({"written to": ", ".join(map(str, written))})
 

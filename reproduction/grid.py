@@ -144,7 +144,7 @@ def in_turn(work: Work, jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
 
 
 def in_processes(workers: int) -> Executor:
-    """Return what runs jobs in so many processes, which share the cores; one is this process."""
+    """Return what runs jobs in that many processes, which share the cores; 1 is this process."""
     return in_turn if workers == 1 else partial(_in_processes, workers)
 
 

@@ -40,7 +40,7 @@ class TrainJob(Job):
         method: What is trained.
         settings: What differs from the defaults.
         seed: Of the training.
-        epochs: At most so many.
+        epochs: Maximum number of epochs.
         patience: Of the training.
         history: Whether the record of every epoch is kept.
     """

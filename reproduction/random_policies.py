@@ -107,27 +107,27 @@ def judge_by_own_log(
     own = estimated["standard"].value
     return {
         "truth": {"value": truth.value, "low": truth.low, "high": truth.high, "n": truth.n},
-        "estimates": [
-            {
-                "estimator": name,
-                "value": one.value,
-                "low": one.low,
-                "high": one.high,
-                "n": one.n,
-                "ess": one.ess,
-                "error": one.value - truth.value,
-                "error_low": one.value - truth.value
-                - float(np.hypot(one.value - one.low, truth.high - truth.value)),
-                "error_high": one.value - truth.value
-                + float(np.hypot(one.high - one.value, truth.value - truth.low)),
-                "right": (one.value - own) * (truth.value - own) > 0
-                if truth.value != own
-                else None,
-            }
-            for name, one in estimated.items()
-        ],
+        "estimates": [_compared(name, one, truth, own) for name, one in estimated.items()],
         "robust": NOT_DEFINED,
-    }  # fmt: skip
+    }
+
+
+def _compared(name: str, one: PolicyValue, truth: PolicyValue, own: float) -> dict[str, Any]:
+    """Return an estimate with its error, and whether it tells which of both policies is better."""
+    error = one.value - truth.value
+    differs = truth.value != own
+    return {
+        "estimator": name,
+        "value": one.value,
+        "low": one.low,
+        "high": one.high,
+        "n": one.n,
+        "ess": one.ess,
+        "error": error,
+        "error_low": error - float(np.hypot(one.value - one.low, truth.high - truth.value)),
+        "error_high": error + float(np.hypot(one.high - one.value, truth.value - truth.low)),
+        "right": (one.value - own) * (truth.value - own) > 0 if differs else None,
+    }
 
 
 def summarise_policies(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -64,9 +64,6 @@ def judge_by_random_ratings(
         config: How.
         seed: Of the split, the initial values and everything else that is random.
         progress: Told what is about to be done.
-
-    Returns:
-        Plain values: `seed`, `rows`, `candidates` with their `truth`, `estimates`, `warnings`.
     """
     config = config or RatingComparison()
     if self_selected.rating is None or random.rating is None:

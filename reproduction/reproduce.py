@@ -69,17 +69,24 @@ REPRODUCIBLE = {each.name: each for each in sorted(_ALL, key=lambda each: each.n
 Progress = Callable[[int, int, str], None]  # jobs done, of how many are known, the last in words
 
 
+def check_name(name: str, others: Iterable[str] = ()) -> None:
+    """Refuse a name that is neither a table or figure of the paper nor one of the others."""
+    known = [*REPRODUCIBLE, *others]
+    if name not in known:
+        nearest = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean '{nearest[0]}'" if nearest else "choose one of them"
+        raise ConfigError(
+            f"an experiment must be one of {', '.join(known)}; found no experiment '{name}'; {hint}"
+        )
+
+
 class Reproduction:
     """One table or figure in an output folder."""
 
     def __init__(
         self, name: str, data: Path, out: Path, plan: Plan | None = None, only: Iterable[str] = ()
     ) -> None:
-        if name not in REPRODUCIBLE:
-            nearest = difflib.get_close_matches(name, REPRODUCIBLE, n=1)
-            hint = f"did you mean '{nearest[0]}'" if nearest else "choose one of them"
-            known = ", ".join(REPRODUCIBLE)
-            raise ConfigError(f"what is reproduced must be one of {known}; found '{name}'; {hint}")
+        check_name(name)
         check_data(data)
         if out.exists() and not out.is_dir():
             raise ConfigError(

@@ -149,7 +149,7 @@ def run_trial(
 
 def _stale(place: Path) -> DataError:
     return DataError(
-        "a trial goes on from what it has left itself; found that of another world or another "
+        "a trial can only continue in its own folder; found the files of another world or "
         f"configuration in '{place}'; name another folder"
     )
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
 
+from counterplay.cli import console
+from counterplay.cli.main import main
+from reproduction.__main__ import NAME, app
+from reproduction.experiments import EXPERIMENTS
+from reproduction.experiments import app as experiments
 from reproduction.jobs import Plan
 from reproduction.reproduce import Reproduction
 
@@ -70,3 +76,29 @@ def finished(public: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for only in ("ml-1m/gmf", "ml-1m/acl-gmf-stable"):
         Reproduction("table2", public, out, small(), [only]).run()
     return out
+
+
+class Outcome(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `python -m reproduction` in this process."""
+    monkeypatch.setattr(console.out, "_width", 200)
+
+    def run_command(*arguments: object) -> Outcome:
+        words = [str(argument) for argument in arguments]
+        with pytest.raises(SystemExit) as caught:
+            main(words, experiments if words[0] in EXPERIMENTS else app, NAME)
+        assert isinstance(caught.value.code, int)
+        return Outcome(caught.value.code, *capsys.readouterr())
+
+    return run_command

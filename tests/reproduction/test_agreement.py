@@ -19,21 +19,6 @@ def test_one_repetition_has_no_interval_and_equal_estimates_no_order() -> None:
     assert found["rank_correlation"] == NOTHING
 
 
-def test_errors_are_of_the_measurement_and_the_choice_is_of_the_truth() -> None:
-    estimated = np.array([[0.3, 0.2, 0.1]])
-    measured, truth = np.array([[0.1, 0.2, 0.3]]), np.array([[0.4, 0.3, 0.5]])
-    found = estimator_scores(estimated, measured, truth, smaller_is_better=False)
-    assert found["squared_error"]["value"] == pytest.approx(0.08 / 3)
-    assert found["bias"]["value"] == pytest.approx(0)
-    assert found["rank_correlation"]["value"] == pytest.approx(-1)
-    assert found["win_rate"]["value"] == 0
-    assert found["regret"]["value"] == pytest.approx(0.1)
-    found = estimator_scores(
-        estimated, measured, truth, smaller_is_better=False, regret_as_share=True
-    )
-    assert found["regret"]["value"] == pytest.approx(0.2)
-
-
 @given(
     st.integers(1, 4).flatmap(
         lambda n: st.lists(st.tuples(*[st.tuples(*[values] * n)] * 3), min_size=1, max_size=4)
@@ -100,7 +85,7 @@ def test_no_repetition_has_no_mean() -> None:
     assert mean_over_repetitions([]) == NOTHING
 
 
-@pytest.mark.parametrize("level", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize("level", [0.5, 0.99])
 def test_the_interval_of_a_mean_covers_as_often_as_it_says(level: float) -> None:
     """4,000 means of 5 normal numbers around 3: |z| < 4, one false alarm in 16,000."""
     covered, n = 0, 4000

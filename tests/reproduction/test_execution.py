@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from counterplay import DataError, Synthetic
+from counterplay import DataError, Factors, Interactions, Synthetic, true_values
 from counterplay.runs.config import RunConfig
 from reproduction import execution
 from reproduction.datasets import Place, make
-from reproduction.execution import TruePropensities, execute
+from reproduction.execution import TruePropensities, execute, values_at_random
 from reproduction.jobs import TrainJob
 from reproduction.methods import baselines, weighted
 
@@ -67,3 +72,19 @@ def test_a_failure_leaves_nothing_to_go_on_from(
     with pytest.raises(DataError, match="found that it does not"):
         execute(TrainJob(data="ml-1m", method=method, epochs=1, patience=1), place)
     assert not list((tmp_path / "work").iterdir())
+
+
+@given(st.integers(0, 99), st.integers(2, 4))
+def test_a_random_ranking_is_worth_the_mean_over_all_orders(seed: int, n_items: int) -> None:
+    world = Synthetic(n_users=3, n_items=n_items, n_shown=0.5, skew=0, seed=seed).world()
+    user, item = np.array([[0, 1], [0, 0]], dtype=np.int32)
+    seen = Interactions(world.users, world.items, user, item)
+    of_what: dict[str, Any] = {"metrics": ("hit", "ndcg", "mrr"), "k": (1, 3), "time": 1.0}
+    found = values_at_random(world, seen, **of_what)
+    flat = Factors(np.ones((3, 1)), np.zeros((n_items, 1)), np.zeros(3), np.zeros(n_items))
+    orders = [
+        true_values(world, replace(flat, item_bias=np.array(order)), seen, **of_what)
+        for order in permutations(np.arange(float(n_items)))
+    ]
+    for name, value in found.items():
+        assert value == pytest.approx(np.mean([each[name] for each in orders]), rel=1e-9)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,37 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counterplay.cli import console
-from counterplay.cli.main import main
 from counterplay.errors import CounterplayError
 from reproduction import estimators, execution, randomised, recipes
 from reproduction.curves import rows as curve_rows
 from reproduction.datasets import Place
-from reproduction.experiments import COMMAND, EXPERIMENTS, RESULTS, app
+from reproduction.experiments import COMMAND, EXPERIMENTS, RESULTS
 from reproduction.grid import Job, Result, Results
 from reproduction.headroom import rows as headroom_rows
 from reproduction.jobs import RandomisedJob, WorldJob
 
-Run = Callable[..., tuple[int, str, str]]
+from .conftest import Run
 
 
 def kept(name: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     return found
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr(console.out, "_width", 200)
-
-    def run_command(*arguments: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as caught:
-            main([str(argument) for argument in arguments], app, COMMAND)
-        captured = capsys.readouterr()
-        assert isinstance(caught.value.code, int)
-        return caught.value.code, captured.out, captured.err
-
-    return run_command
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -96,12 +96,6 @@ def test_an_interruption_leaves_what_is_finished(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_a_damaged_result_is_refused(tmp_path: Path) -> None:
-    (tmp_path / f"{JOBS[0].key}.json").write_text("{")
-    with pytest.raises(cp.DataError, match="must be the result of a job; found"):
-        Results(tmp_path).state(JOBS[0])
-
-
 @given(st.integers(), st.integers())
 def test_keys_tell_jobs_apart_and_are_file_names(one: int, other: int) -> None:
     first, second = Square(number=one).key, Square(number=other).key
@@ -123,11 +117,6 @@ def test_processes_give_what_one_process_gives() -> None:
 def test_a_process_that_is_ended_is_told_of(tmp_path: Path) -> None:
     with pytest.raises(CounterplayError, match=r"ended from outside.*fewer --workers"):
         run_jobs(JOBS[:1], Results(tmp_path), End(), in_processes(2))
-
-
-def test_no_jobs_start_no_process(tmp_path: Path) -> None:
-    run_jobs([], Results(tmp_path), End(), in_processes(2))
-    assert in_processes(1) is in_turn
 
 
 def fake_ray() -> Any:

@@ -1,40 +1,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from counterplay.cli import console
-from counterplay.cli.main import main
 from counterplay.data.files import read_json
-from reproduction.__main__ import NAME, app
 
-
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr(console.out, "_width", 200)
-
-    def run_command(*arguments: object) -> Outcome:
-        with pytest.raises(SystemExit) as caught:
-            main([str(argument) for argument in arguments], app, NAME)
-        captured = capsys.readouterr()
-        assert isinstance(caught.value.code, int)
-        return Outcome(caught.value.code, captured.out, captured.err)
-
-    return run_command
+from .conftest import Run
 
 
 @pytest.fixture
@@ -76,7 +49,7 @@ def test_a_table_is_run_and_a_failure_is_counted(run: Run, public: Path, tmp_pat
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        (("table9",), "found 'table9'; did you mean 'table3'"),
+        (("table9",), "found no experiment 'table9'; did you mean 'table3'"),
         (("table2", "--data", "absent"), "--data must be a folder"),
         (("table2", "--ray", "--workers", 2), "found --workers and --ray; leave one out"),
         (("table2", "--seeds", 0), "--seeds must be"),
@@ -91,3 +64,21 @@ def test_bad_input_is_one_sentence(
     assert words in outcome.err
     assert outcome.err.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nonsense",), "must be one of figure-a1, "),
+        (("nonsense",), "headroom; found no experiment 'nonsense'; choose one of them"),
+        (("--out", "out", "recipe"), "found no experiment 'recipe'; did you mean 'recipes'"),
+        (("--out", "out", "recipes"), "must be named first; found 'recipes'"),
+        (("table2",), "needs --data"),
+    ],
+)
+def test_a_wrong_name_is_told_before_an_option_is_asked_for(
+    arguments: tuple[str, ...], words: str, run: Run
+) -> None:
+    outcome = run(*arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert words in outcome.err

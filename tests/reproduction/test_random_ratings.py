@@ -151,28 +151,6 @@ def test_the_choice_of_a_candidate_sees_validation_rows_only() -> None:
         assert one["truth"] != other["truth"]
 
 
-@pytest.mark.parametrize("selective", [False, True], ids=["uniform", "by rating"])
-def test_standard_has_no_bias_where_choice_is_uniform_and_logged_has_none_anywhere(
-    selective: bool,
-) -> None:
-    found: dict[str, list[float]] = {"standard": [], "logged": []}
-    truth: list[float] = []
-    for seed in range(20):  # worlds of their own: independent
-        result = judge_by_random_ratings(
-            *logs(selective=selective, seed=seed), ONLY_MEAN, seed=seed
-        )
-        truth.append(result["candidates"][-1]["truth"]["mse"]["value"])
-        for estimator, values in found.items():
-            values.append(cell(result, estimator, "mean"))
-    z = {}
-    for estimator, values in found.items():
-        error = np.array(values) - truth
-        z[estimator] = error.mean() / (error.std(ddof=1) / np.sqrt(len(error)))
-    # Student's t of 19 degrees exceeds 5 about as often as a normal z exceeds 4.
-    assert abs(z["logged"]) < 5
-    assert (abs(z["standard"]) > 5) == selective
-
-
 def test_what_cannot_be_judged_is_refused() -> None:
     chosen, drawn = logs(selective=True)
     with pytest.raises(cp.DataError, match="found one without a rating column"):

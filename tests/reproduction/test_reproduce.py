@@ -129,17 +129,6 @@ def test_a_failure_is_shown_and_run_again_when_asked(
     assert again.run(retry=True)["jobs"] | {"known": 0} == {"known": 0, "done": 1, "failed": 0}
 
 
-def test_data_that_cannot_be_prepared_fail_their_jobs(tmp_path: Path, plan: MakePlan) -> None:
-    books = tmp_path / "data" / "books"
-    books.mkdir(parents=True)
-    (books / "ratings.csv").write_text("user_id,book_id,rating\n1,1,5\n2,2,3\n")
-    only = ("goodbooks/gmf",)
-    result = Reproduction("table2", tmp_path / "data", tmp_path / "out", plan(), only).run()
-    (cell,) = cells_of(result, "gmf-8", dataset="goodbooks", column="100 sampled", metric="hit@5")
-    assert cell["state"] == "failed"
-    assert "a filter must leave at least two users" in cell["failed"]
-
-
 def test_worlds_tell_the_truth_and_figures_keep_every_epoch(
     public: Path, tmp_path: Path, plan: MakePlan
 ) -> None:
@@ -184,8 +173,3 @@ def test_everything_has_jobs_and_a_page_before_any_is_run(
     assert len({job.key for job in jobs}) == len(jobs)
     write_page(reproduction.record(result), tmp_path / "empty.html")
     assert result["title"] in (tmp_path / "empty.html").read_text()
-
-
-def test_what_is_not_known_is_refused(public: Path, tmp_path: Path) -> None:
-    with pytest.raises(cp.ConfigError, match="found 'tabel2'; did you mean 'table2'"):
-        Reproduction("tabel2", public, tmp_path)

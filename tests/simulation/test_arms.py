@@ -76,20 +76,6 @@ def test_measures_equal_a_loop_over_clicks(seed: int, examination: float, level:
             )
 
 
-def test_position_bias_is_taken_out() -> None:
-    """Clicks that fall with the place by examination alone are worth the same at every place."""
-    n, length, examination, chance = 4000, 5, 0.6, 0.5
-    rng = np.random.default_rng(0)
-    clicks = rng.binomial(1, chance * examination ** np.arange(length), (n, length))
-    (found,) = measured(
-        clicks, np.full(n, length), np.ones(n), np.zeros(n, dtype=np.int64), 1,
-        k=(1, 5), examination=examination, level=0.999,
-    )  # fmt: skip
-    assert found["hit", 1].low < chance < found["hit", 1].high
-    assert found["hit", 5].low < length * chance < found["hit", 5].high
-    assert found["ctr", 5].high < 0.7 * chance
-
-
 @given(
     st.floats(-1, 1), st.floats(-1, 1), st.floats(1e-4, 1), st.integers(2, 999), st.floats(0.5, 0.9)
 )

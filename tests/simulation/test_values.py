@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from itertools import permutations
 from typing import Any
 
@@ -12,10 +13,11 @@ from numpy.typing import NDArray
 import counterplay as cp
 from counterplay.metrics import ranks
 from counterplay.simulation import values
-from counterplay.simulation.factors import Factors
 from counterplay.simulation.policies import Scored
-from counterplay.simulation.values import demand, gains, true_values, values_at_random
+from counterplay.simulation.values import demand, gains, true_values
 from counterplay.simulation.world import World
+
+from . import makers
 
 FORMULAS = {
     "hit": lambda rank: rank**0,
@@ -25,12 +27,7 @@ FORMULAS = {
 }
 
 
-def factors(seed: int, n_users: int, n_items: int) -> Factors:
-    rng = np.random.default_rng(seed)
-    return Factors(
-        rng.normal(size=(n_users, 2)), rng.normal(size=(n_items, 2)), rng.normal(size=n_users),
-        rng.normal(size=n_items), toward=rng.normal(size=(n_users, 2)), turn=0.7,
-    )  # fmt: skip
+factors = partial(makers.factors, drift=0.7)
 
 
 def world(seed: int, n_users: int, n_items: int, **given: Any) -> World:
@@ -99,31 +96,6 @@ def test_demand_is_the_relevance_of_what_is_unseen(seed: int) -> None:
     np.testing.assert_allclose(found, relevance[users].sum(1), rtol=1e-12)
 
 
-@pytest.mark.parametrize("at_once", [1, 20, 1 << 20])
-def test_demand_does_not_depend_on_how_many_users_are_worked_on_at_a_time(
-    monkeypatch: pytest.MonkeyPatch, at_once: int
-) -> None:
-    place, seen, users = world(0, 30, 7), seen_by(0, 30, 7), np.arange(30)
-    expected = demand(place, users, seen)
-    monkeypatch.setattr(values, "_AT_ONCE", at_once)
-    np.testing.assert_allclose(demand(place, users, seen), expected, rtol=1e-14)
-
-
-@given(st.integers(0, 99), st.integers(1, 4))
-def test_a_random_ranking_is_worth_the_mean_over_all_orders(seed: int, n_items: int) -> None:
-    place, seen = world(seed, 3, n_items, noise=0.5), seen_by(seed, 3, n_items)
-    if not demand(place, np.arange(3), seen).sum():
-        return
-    metrics, k = tuple(FORMULAS), (1, 3)
-    found = values_at_random(place, seen, metrics=metrics, k=k, time=1.0)
-    orders = list(permutations(range(n_items)))
-    all_values = [
-        true_values(place, Ordered(order), seen, metrics=metrics, k=k, time=1.0) for order in orders
-    ]
-    for name, value in found.items():
-        assert value == pytest.approx(np.mean([each[name] for each in all_values]), rel=1e-9)
-
-
 class Ordered:
     """Ranks the items of everybody alike."""
 
@@ -135,23 +107,6 @@ class Ordered:
 
     def of_all(self, users: NDArray[np.integer]) -> NDArray[np.floating]:
         return np.tile(self.scores, (len(users), 1))
-
-
-@given(st.integers(0, 999))
-def test_no_ranking_is_better_than_by_relevance(seed: int) -> None:
-    place, seen = world(seed, 4, 8), seen_by(seed, 4, 8)
-    assert isinstance(place.taste, Factors)
-    metrics, k = tuple(FORMULAS), (1, 2, 5)
-    best = true_values(place, place.taste, seen, metrics=metrics, k=k)
-    other = true_values(place, factors(seed + 1, 4, 8), seen, metrics=metrics, k=k)
-    assert all(best[name] >= other[name] - 1e-12 for name in best)
-    assert any(best[name] > other[name] for name in best)
-
-
-def test_a_cutoff_at_all_items_hits_everything() -> None:
-    place, seen = world(0, 4, 8), seen_by(0, 4, 8)
-    found = true_values(place, factors(1, 4, 8), seen, metrics=("hit",), k=(8,))
-    assert found["hit", 8] == pytest.approx(1)
 
 
 def test_a_known_demand_need_not_be_found_again() -> None:
@@ -177,33 +132,6 @@ def test_ties_are_worth_the_mean_over_all_orders(seed: int, n_items: int, n_scor
     all_values = [true_values(place, Ordered(one), seen, metrics=metrics, k=k) for one in orders]
     for name, value in found.items():
         assert value == pytest.approx(np.mean([each[name] for each in all_values]), rel=1e-9)
-
-
-def test_a_constant_score_is_worth_as_much_as_chance() -> None:
-    place, seen = world(0, 30, 25), seen_by(0, 30, 25)
-    metrics, k = tuple(FORMULAS), (1, 5, 30)
-    constant = true_values(place, Ordered(np.zeros(25)), seen, metrics=metrics, k=k)
-    for name, value in values_at_random(place, seen, metrics=metrics, k=k).items():
-        assert constant[name] == pytest.approx(value, rel=1e-12)
-
-
-def test_weighted_clicks_estimate_the_same_value() -> None:
-    """The means over 600 logs, within |z| < 5: one false alarm in a million other seeds."""
-    place = world(3, 30, 8, noise=0.5, exposure_noise=0.5, confounding=0.5, examination=0.8)
-    seen, scores, n = seen_by(3, 30, 8), factors(4, 30, 8), 600
-    users = np.arange(30)
-    expected = true_values(place, scores, seen, metrics=("ndcg",), k=(3,), time=0)
-    found = scores.of_all(users)
-    found[seen.user, seen.item] = -np.inf
-    rank = 1 + (found[:, None] > found[..., None]).sum(2)
-    gain = gains("ndcg", 3, 8)[rank - 1]
-    sums = np.empty(n)
-    for sample in range(n):
-        log = place.log((1.0,), sample=sample, before=seen, with_truth=True)
-        assert log.propensity is not None
-        sums[sample] = (gain[log.user, log.item] / log.propensity).sum()
-    value = expected["ndcg", 3] * demand(place, users, seen).sum()
-    assert abs(sums.mean() - value) / (sums.std() / np.sqrt(n)) < 5
 
 
 @pytest.mark.parametrize("metric", FORMULAS)

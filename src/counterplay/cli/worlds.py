@@ -14,74 +14,103 @@ from counterplay.data.files import write_json
 from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    from counterplay.data.splits import Split
     from counterplay.simulation.world import World
 
 SYNTHETIC = "synthetic"
 
 
+Source = Annotated[
+    str,
+    typer.Argument(
+        help="'synthetic', or a dataset directory with ratings (makes a two-stage world)."
+    ),
+]
+WorldOut = Annotated[Path, typer.Option(help="New world directory to write. Its log is OUT/log.")]
+Users = Annotated[
+    int | None, typer.Option(help="Number of users, for synthetic.", min=1, show_default="2000")
+]
+Items = Annotated[
+    int | None, typer.Option(help="Number of items, for synthetic.", min=2, show_default="1000")
+]
+Exposure = Annotated[
+    Literal["uniform", "popularity", "history", "mixture"] | None,
+    typer.Option(help="Policy that decided what users saw, for synthetic.", show_default="history"),
+]
+Confounding = Annotated[
+    float | None,
+    typer.Option(
+        help="Hidden confounding of exposure and relevance, from 0 (none) to 1 (severe).",
+        show_default="0.0",
+    ),
+]
+Examination = Annotated[
+    float | None,
+    typer.Option(
+        help="Position bias ρ: users examine position p with probability ρ^(p-1) (1: no bias).",
+        show_default="0.9 for synthetic, 1.0 for two-stage",
+    ),
+]
+Rates = Annotated[
+    list[float] | None,
+    typer.Option(
+        help="Amount of exposure in each round of the log, three or more numbers. The last two "
+        "rounds are validation and test.",
+        show_default="1.0 0.1 0.1",
+    ),
+]
+WithTruth = Annotated[
+    bool,
+    typer.Option(
+        help="Add list position, exposure and true propensity to the log.", show_default=False
+    ),
+]
+Overwrite = Annotated[bool, typer.Option(help="Replace the world at --out.", show_default=False)]
+Runs = Annotated[
+    list[Path],
+    typer.Argument(help="Run directories, trained on the log. The first is the control."),
+]
+RunData = Annotated[
+    Path | None, typer.Option(help="Dataset directory of the runs.", show_default="WORLD/log")
+]
+Days = Annotated[
+    int | None, typer.Option(help="Number of days of the test.", min=1, show_default="14")
+]
+Temperature = Annotated[
+    float | None,
+    typer.Option(
+        help="Softmax temperature of the lists (0: always show the best items).",
+        min=0,
+        show_default="0.0",
+    ),
+]
+Shares = Annotated[
+    list[float] | None,
+    typer.Option(help="Share of traffic for each run, in total 1.", show_default="equal"),
+]
+WorldDirectory = Annotated[Path, typer.Argument(help="World directory that simulate wrote.")]
+
+
 def simulate(
-    source: Annotated[
-        str,
-        typer.Argument(
-            help="'synthetic', or a dataset directory with ratings (makes a two-stage world)."
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="New world directory to write. Its log is OUT/log.")],
-    users: Annotated[
-        int | None,
-        typer.Option(help="Number of users, for synthetic.", min=1, show_default="2000"),
-    ] = None,
-    items: Annotated[
-        int | None,
-        typer.Option(help="Number of items, for synthetic.", min=2, show_default="1000"),
-    ] = None,
-    exposure: Annotated[
-        Literal["uniform", "popularity", "history", "mixture"] | None,
-        typer.Option(
-            help="Policy that decided what users saw, for synthetic.", show_default="history"
-        ),
-    ] = None,
-    confounding: Annotated[
-        float | None,
-        typer.Option(
-            help="Hidden confounding of exposure and relevance, from 0 (none) to 1 (severe).",
-            show_default="0.0",
-        ),
-    ] = None,
-    examination: Annotated[
-        float | None,
-        typer.Option(
-            help="Position bias ρ: users examine position p with probability ρ^(p-1) (1: no bias).",
-            show_default="0.9 for synthetic, 1.0 for two-stage",
-        ),
-    ] = None,
-    rates: Annotated[
-        list[float] | None,
-        typer.Option(
-            help="Amount of exposure in each round of the log, three or more numbers. The last two "
-            "rounds are validation and test.",
-            show_default="1.0 0.1 0.1",
-        ),
-    ] = None,
-    with_truth: Annotated[
-        bool,
-        typer.Option(
-            help="Add list position, exposure and true propensity to the log.", show_default=False
-        ),
-    ] = False,
+    source: Source,
+    out: WorldOut,
+    users: Users = None,
+    items: Items = None,
+    exposure: Exposure = None,
+    confounding: Confounding = None,
+    examination: Examination = None,
+    rates: Rates = None,
+    with_truth: WithTruth = False,
     config: Config = None,
     assignments: Annotated[list[str] | None, several_settings("sharpness=2")] = None,
     seed: Seed = None,
-    overwrite: Annotated[
-        bool, typer.Option(help="Replace the world at --out.", show_default=False)
-    ] = False,
+    overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Create a simulated world with known truth, and draw a log from it to train on.
 
     Example: counterplay simulate synthetic --out world --confounding 0.5
     """
-    from counterplay.data.profile import profile
     from counterplay.data.publishing import check_free
     from counterplay.simulation.logs import RATES, check_rates
     from counterplay.simulation.store import FILES
@@ -102,8 +131,15 @@ def simulate(
         split = write_world(
             world, out, rates=rates or RATES, with_truth=with_truth, overwrite=overwrite
         )
+    _show_world(world, split, out, notes if as_json else None)
+
+
+def _show_world(world: World, split: Split, out: Path, notes: list[str] | None) -> None:
+    """Print what was made; as JSON where notes are given."""
+    from counterplay.data.profile import profile
+
     found = profile(split.interactions)
-    if as_json:
+    if notes is not None:
         console.print_json(
             {
                 "out": str(out),
@@ -150,36 +186,18 @@ def _made(
 
 
 def online(
-    world: Annotated[Path, typer.Argument(help="World directory that simulate wrote.")],
-    runs: Annotated[
-        list[Path],
-        typer.Argument(help="Run directories, trained on the log. The first is the control."),
-    ],
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Dataset directory of the runs.", show_default="WORLD/log"),
-    ] = None,
-    days: Annotated[
-        int | None, typer.Option(help="Number of days of the test.", min=1, show_default="14")
-    ] = None,
+    world: WorldDirectory,
+    runs: Runs,
+    data: RunData = None,
+    days: Days = None,
     k: Annotated[
         list[int] | None,
         typer.Option(
             "--k", help="Cutoffs k of the metrics, one or more.", min=1, show_default="10"
         ),
     ] = None,
-    temperature: Annotated[
-        float | None,
-        typer.Option(
-            help="Softmax temperature of the lists (0: always show the best items).",
-            min=0,
-            show_default="0.0",
-        ),
-    ] = None,
-    shares: Annotated[
-        list[float] | None,
-        typer.Option(help="Share of traffic for each run, in total 1.", show_default="equal"),
-    ] = None,
+    temperature: Temperature = None,
+    shares: Shares = None,
     seed: Seed = None,
     config: Config = None,
     assignments: Annotated[list[str] | None, several_settings("sessions_a_day=2")] = None,
@@ -218,48 +236,41 @@ def online(
 def _show(result: dict[str, Any]) -> None:
     level = f"{result['config']['level']:.0%} intervals over users"
     truth = {(each["arm"], each["metric"], each["k"]): each["value"] for each in result["truth"]}
-    rows = [(arm, each) for arm in result["arms"] for each in arm["measures"]]
+    rows = [{"arm": arm["arm"], **each} for arm in result["arms"] for each in arm["measures"]]
+    counts = {arm["arm"]: arm for arm in result["arms"]}
+    true = [truth.get((each["arm"], each["metric"], each["k"])) for each in rows]
     console.print_table(
         f"{result['world']}, {result['config']['n_days']} days; {level}",
         {
-            "run": [arm["arm"] for arm, _ in rows],
-            "users": [f"{arm['n_users']:,}" for arm, _ in rows],
-            "sessions": [f"{arm['n_sessions']:,}" for arm, _ in rows],
-            "metric": [f"{each['metric']}@{each['k']}" for _, each in rows],
-            "value": [f"{each['value']:.4f}" for _, each in rows],
-            "low": [f"{each['low']:.4f}" for _, each in rows],
-            "high": [f"{each['high']:.4f}" for _, each in rows],
-            "truth": [
-                f"{truth[key]:.4f}"
-                if (key := (arm["arm"], each["metric"], each["k"])) in truth
-                else ""
-                for arm, each in rows
-            ],
+            "run": [each["arm"] for each in rows],
+            "users": [f"{counts[each['arm']]['n_users']:,}" for each in rows],
+            "sessions": [f"{counts[each['arm']]['n_sessions']:,}" for each in rows],
+            "metric": [f"{each['metric']}@{each['k']}" for each in rows],
+            **{key: [f"{each[key]:.4f}" for each in rows] for key in ("value", "low", "high")},
+            "truth": ["" if value is None else f"{value:.4f}" for value in true],
         },
     )
-    if not result["changes"]:
-        return
-    last = {each["arm"]: each for each in result["daily"]}
     changes = result["changes"]
+    if not changes:
+        return
+    last = {each["arm"]: f"{each['p_value']:.4f}" for each in result["daily"]}
+    columns = {"difference": "value", "low": "low", "high": "high"}
     console.print_table(
         f"difference to {result['control']}; the always-valid p is safe for daily checks of ctr",
         {
             "run": [each["arm"] for each in changes],
             "metric": [f"{each['metric']}@{each['k']}" for each in changes],
-            "difference": [f"{each['value']:+.4f}" for each in changes],
-            "low": [f"{each['low']:+.4f}" for each in changes],
-            "high": [f"{each['high']:+.4f}" for each in changes],
+            **{name: [f"{each[key]:+.4f}" for each in changes] for name, key in columns.items()},
             "p": [f"{each['p_value']:.4f}" for each in changes],
             "always-valid p": [
-                f"{last[each['arm']]['p_value']:.4f}" if each["metric"] == "ctr" else ""
-                for each in changes
+                last[each["arm"]] if each["metric"] == "ctr" else "" for each in changes
             ],
         },
     )
 
 
 def check_world(
-    world: Annotated[Path, typer.Argument(help="World directory that simulate wrote.")],
+    world: WorldDirectory,
     seed: Annotated[int, typer.Option(help="Random seed of the check.", min=0)] = 0,
     as_json: Json = False,
 ) -> None:

@@ -1,14 +1,14 @@
 """What an online test counted in its arms, and what follows from it.
 
-Users are the units: clicks, places shown and demand are added up by user, and a metric is a ratio
-of sums over users, R = Σ T_u / Σ B_u.
+Users are the units: clicks, positions shown and demand are added up by user, and a metric is a
+ratio of sums over users, R = Σ T_u / Σ B_u.
 
-    ctr      T = clicks                                        B = places shown
+    ctr      T = clicks                                        B = positions shown
     hit@k    T = Σ over clicks of gain(place) / ρ^(place − 1)   B = sessions · Σ_i r(u, i)
 
-and ndcg@k likewise. Dividing by how often a place is examined takes the position bias out, so
-hit@k and ndcg@k estimate V of `counterplay.simulation.values`, what the offline estimators are
-after; ctr is what a dashboard would show, with the bias.
+and ndcg@k likewise. Dividing by how often a position is examined removes the position bias, so
+hit@k and ndcg@k estimate V of `counterplay.simulation.values`, as the offline estimators do; ctr is
+what a dashboard would show, with the bias.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from counterplay.simulation.factors import Indices, Numbers
     from counterplay.simulation.online import OnlineTest
     from counterplay.simulation.sequential import AlwaysValid
 
 METRICS = ("hit", "ndcg")
 Metric = tuple[str, int]  # with its k; that of ctr is the length of a list
 _DAILY = ("difference", "low", "high", "p_value")
+_CHANGED = {"value": "difference", "low": "difference_low", "high": "difference_high"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,36 +65,20 @@ class Change:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OnlineResult(Shown, Convertible):
-    """What an online test counted, and what follows from it.
-
-    Attributes:
-        world: Its name.
-        config: How it was run.
-        arms: Their names; the first is the control.
-        users: Who took part, `[n]`.
-        arm: The number of each user's arm, `[n]`.
-        sessions: Of each user, `[n]`.
-        places: In all lists that each user was shown, `[n]`.
-        clicks: Of each user at each place, `[n, list_length]`.
-        demand: Clicks that each user would give on all unseen items, `[n]`.
-        measures: By arm, then by metric and k.
-        changes: By arm other than the control, then by metric and k.
-        daily: By arm other than the control, the difference of ctr after each day and what may be
-            said of it then; nothing until 30 users of both arms have been there.
-    """
+    """What an online test counted, by user, and what follows from it, by arm."""
 
     world: str
     config: OnlineTest
-    arms: tuple[str, ...]
-    users: NDArray[np.integer]
-    arm: NDArray[np.int64]
+    arms: tuple[str, ...]  # the first is the control
+    users: Indices  # who took part, [n]
+    arm: NDArray[np.int64]  # the number of each user's arm
     sessions: NDArray[np.int64]
-    places: NDArray[np.int64]
-    clicks: NDArray[np.int32]
-    demand: NDArray[np.float64]
+    places: NDArray[np.int64]  # positions in all lists that a user was shown
+    clicks: NDArray[np.int32]  # at each position, [n, list_length]
+    demand: Numbers  # clicks that a user would give on all unseen items
     measures: dict[str, dict[Metric, Measure]]
-    changes: dict[str, dict[Metric, Change]]
-    daily: dict[str, AlwaysValid]
+    changes: dict[str, dict[Metric, Change]]  # of all arms but the control
+    daily: dict[str, AlwaysValid]  # difference of ctr, known once both arms have had 30 users
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON; where nothing is known they are None."""
@@ -131,23 +117,24 @@ class OnlineResult(Shown, Convertible):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a row for each arm and metric, with its difference to the control."""
-        rows = []
-        for number, name in enumerate(self.arms):
-            n_sessions = int(self.sessions[self.arm == number].sum())
-            for (metric, k), found in self.measures[name].items():
-                changed = self.changes.get(name, {}).get((metric, k))
-                rows.append(
-                    {"arm": name, "n_sessions": n_sessions, "metric": metric, "k": k}
-                    | asdict(found)
-                    | {
-                        "level": self.config.level,
-                        "difference": changed and changed.value,
-                        "difference_low": changed and changed.low,
-                        "difference_high": changed and changed.high,
-                        "p_value": changed and changed.p_value,
-                    }
-                )
-        return rows
+        return [
+            {
+                "arm": name,
+                "n_sessions": int(self.sessions[self.arm == number].sum()),
+                "metric": metric,
+                "k": k,
+                **asdict(found),
+                "level": self.config.level,
+                **{
+                    _CHANGED.get(key, key): getattr(
+                        self.changes.get(name, {}).get((metric, k)), key, None
+                    )
+                    for key in ("value", "low", "high", "p_value")
+                },
+            }
+            for number, name in enumerate(self.arms)
+            for (metric, k), found in self.measures[name].items()
+        ]
 
     def _title(self) -> str:
         return (
@@ -157,35 +144,23 @@ class OnlineResult(Shown, Convertible):
 
     def _columns(self) -> dict[str, list[object]]:
         rows = self.to_rows()
-        kept = (
-            "value",
-            "low",
-            "high",
-            "difference",
-            "difference_low",
-            "difference_high",
-            "p_value",
-        )
         return {
             "arm": [row["arm"] for row in rows],
             "metric": [named(row["metric"], row["k"]) for row in rows],
-        } | {name.replace("_", " "): [row[name] for row in rows] for name in kept}
+        } | {
+            name.replace("_", " "): [row[name] for row in rows]
+            for name in ("value", "low", "high", *_CHANGED.values(), "p_value")
+        }
 
 
 def ratios(
-    top: NDArray[np.number], bottom: NDArray[np.number], arm: NDArray[np.integer], n_arms: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    top: NDArray[np.number], bottom: NDArray[np.number], arm: Indices, n_arms: int
+) -> tuple[Numbers, Numbers]:
     """Return each arm's ratio of sums over users and its variance, both `[n_arms]`.
 
         R = Σ_u T_u / Σ_u B_u        V = n / (n − 1) · Σ_u (T_u − R · B_u)² / (Σ_u B_u)²
 
-    NaN where there is nothing to divide by; n counts users who have something below.
-
-    Args:
-        top: T of each user, `[n]`.
-        bottom: B of each user, `[n]`.
-        arm: The number of each user's arm, `[n]`.
-        n_arms: Number of arms.
+    NaN where there is nothing to divide by; n counts users with B_u ≠ 0.
 
     Example:
         >>> ratios(np.array([1, 0, 2]), np.array([2, 2, 2]), np.array([0, 0, 0]), 1)
@@ -202,9 +177,9 @@ def ratios(
 
 def measured(
     clicks: NDArray[np.integer],
-    places: NDArray[np.integer],
-    wanted: NDArray[np.float64],
-    arm: NDArray[np.integer],
+    places: Indices,
+    wanted: Numbers,
+    arm: Indices,
     n_arms: int,
     *,
     k: Sequence[int],
@@ -213,15 +188,7 @@ def measured(
 ) -> list[dict[Metric, Measure]]:
     """Return the measures of each arm: ctr, and hit and ndcg without the position bias.
 
-    Args:
-        clicks: Of each user at each place, `[n, list_length]`.
-        places: In all lists that each user was shown, `[n]`.
-        wanted: Clicks that each user would have given on all unseen items, `[n]`.
-        arm: The number of each user's arm, `[n]`.
-        n_arms: Number of arms.
-        k: Cutoffs.
-        examination: ρ: how much less often each place down a list is examined.
-        level: Of intervals.
+    `wanted` are the clicks that users would have given on all unseen items in their sessions.
     """
     length = clicks.shape[1]
     n = np.bincount(arm, minlength=n_arms)
@@ -241,7 +208,7 @@ def measured(
 
 
 def change(found: Measure, control: Measure, level: float) -> Change:
-    """Return the difference of two arms, whose users are others.
+    """Return the difference of two arms, which share no users.
 
     Example:
         >>> better, control = Measure(0.3, 0.2, 0.4, 100, 0.5), Measure(0.1, 0.0, 0.2, 100, 0.5)

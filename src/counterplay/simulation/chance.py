@@ -1,4 +1,4 @@
-"""What chance adds to a pair on an occasion, by hashing: the same each time, and never stored."""
+"""What chance adds to a pair on an occasion: hashed, so always the same and never stored."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit, log_ndtr, ndtr, ndtri
 
+from counterplay.data.vocabulary import mixed
+
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Callable
+
+    from counterplay.simulation.factors import Indices, Numbers
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _HIGH = np.uint64(32)
 _LEAST = 1e-9  # standard deviation that makes a difference
 _CELLS = 64  # of the table of means, a unit of logits
@@ -20,18 +23,18 @@ _REACH = 40  # units on each side
 _BLOCK = 1 << 14  # numbers at a time: they stay in a cache
 
 
-def mean_sigmoid(logits: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
-    """Return the mean of `σ(logit + ε)` over a normal ε around 0 with that standard deviation.
+def mean_sigmoid(logits: Numbers, deviation: float) -> Numbers:
+    """Return the mean of `σ(logit + ε)` over ε ~ N(0, deviation²).
 
-    It is read from a table of the mean and its derivatives: the relative error is below 1e-9 where
-    the mean is above 1e-9, and elsewhere the absolute error is below 1e-13.
+    It comes from a table of the mean and its derivatives: the relative error is below 1e-9 where
+    the mean is above 1e-9; elsewhere the absolute error is below 1e-13.
 
     Example:
         >>> mean_sigmoid(np.array([-2.0, 0.0, 2.0]), 1.0).round(4)
         array([0.1555, 0.5   , 0.8445])
     """
     if not deviation:
-        plain: NDArray[np.float64] = expit(logits)
+        plain: Numbers = expit(logits)
         return plain
     cell, table = _means(float(deviation))
     middle = table.shape[1] // 2
@@ -52,7 +55,7 @@ def mean_sigmoid(logits: NDArray[np.float64], deviation: float) -> NDArray[np.fl
     return found.reshape(logits.shape)
 
 
-def mean_capped(logs: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
+def mean_capped(logs: Numbers, deviation: float) -> Numbers:
     """Return `E[min(1, e^(a + s Z))] = e^(a + s²/2) Φ(−a/s − s) + Φ(a/s)` for logarithms a.
 
     Example:
@@ -63,12 +66,12 @@ def mean_capped(logs: NDArray[np.float64], deviation: float) -> NDArray[np.float
         return np.exp(np.minimum(logs, 0))
     z = logs / deviation
     below = np.exp(logs + deviation**2 / 2 + log_ndtr(-z - deviation))
-    mean: NDArray[np.float64] = ndtr(z) + below
+    mean: Numbers = ndtr(z) + below
     return np.minimum(mean, 1.0, out=mean)
 
 
 @lru_cache(maxsize=8)
-def _means(deviation: float) -> tuple[float, NDArray[np.float64]]:
+def _means(deviation: float) -> tuple[float, Numbers]:
     """Return a width of cells and the terms of Taylor's series of the mean in each, `[4, n]`.
 
     The sum of a normal and a logistic number is below z with that mean. One of the two is summed
@@ -102,7 +105,7 @@ def _means(deviation: float) -> tuple[float, NDArray[np.float64]]:
     return cell, total
 
 
-def normal(key: int, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.float64]:
+def normal(key: int, users: Indices, items: Indices) -> Numbers:
     """Return a standard normal number for each pair; users and items are broadcast together.
 
     Every key gives other numbers, and they do not depend on which pairs are asked for together.
@@ -113,18 +116,21 @@ def normal(key: int, users: NDArray[np.integer], items: NDArray[np.integer]) -> 
         True
     """
     with np.errstate(over="ignore"):  # wrapping around is what hashes do
-        start = _mixed(np.array(key % 2**64, dtype=np.uint64) + _STEP)
+        start = mixed(np.array(key % 2**64, dtype=np.uint64) + _STEP)
         pair = (users.astype(np.uint64) << _HIGH) | items.astype(np.uint64)
-        bits = _mixed(_mixed(pair * _STEP) + start)
+        bits = mixed(mixed(pair * _STEP) + start)
     uniform = (bits >> np.uint64(12)).astype(np.float64)  # 52 bits, so that none rounds to 1
     uniform += 0.5
     uniform *= 2.0**-52
-    numbers: NDArray[np.float64] = ndtri(uniform)
+    numbers: Numbers = ndtri(uniform)
     return numbers
 
 
-def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Spread every bit over all of them (the finisher of splitmix64)."""
-    bits = (bits ^ (bits >> np.uint64(30))) * _FIRST
-    bits = (bits ^ (bits >> np.uint64(27))) * _SECOND
-    return bits ^ (bits >> np.uint64(31))
+def bisected(
+    is_below: Callable[[float], bool], low: float, high: float, n_halvings: int
+) -> tuple[float, float]:
+    """Return the ends of the interval that is left around the place where `is_below` ends."""
+    for _ in range(n_halvings):
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_below(middle) else (low, middle)
+    return low, high

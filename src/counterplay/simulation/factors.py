@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterplay.errors import DataError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from counterplay.metrics.scoring import Scores
+
+Numbers = NDArray[np.float64]
+Indices = NDArray[np.integer]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,16 +27,16 @@ class Factors:
         user_bias: `[n_users]`.
         item_bias: `[n_items]`.
         constant: c.
-        toward: x', `[n_users, dim]`; None for users who stay as they are.
-        turn: ω, in radians a unit of time.
+        toward: x', `[n_users, dim]`; None if users do not drift.
+        turn: ω, radians per unit of time.
     """
 
-    user: NDArray[np.float64]
-    item: NDArray[np.float64]
-    user_bias: NDArray[np.float64]
-    item_bias: NDArray[np.float64]
+    user: Numbers
+    item: Numbers
+    user_bias: Numbers
+    item_bias: Numbers
     constant: float = 0.0
-    toward: NDArray[np.float64] | None = None
+    toward: Numbers | None = None
     turn: float = 0.0
 
     def __post_init__(self) -> None:
@@ -40,7 +44,7 @@ class Factors:
         shapes = shapes and self.user.shape == (len(self.user_bias), self.item.shape[1])
         if not shapes or (self.toward is not None and self.toward.shape != self.user.shape):
             raise DataError(
-                "factors must have one row a user and one row an item, as long as each other; "
+                "factors must have one row per user and one row per item, all of the same length; "
                 f"found {self.user.shape} with {len(self.user_bias)} biases and "
                 f"{self.item.shape} with {len(self.item_bias)}; make them agree"
             )
@@ -55,35 +59,36 @@ class Factors:
         """Number of items."""
         return len(self.item)
 
-    def of(
-        self, users: NDArray[np.integer], items: NDArray[np.integer], time: float = 0.0
-    ) -> NDArray[np.float64]:
+    def of(self, users: Indices, items: Indices, time: float = 0.0) -> Numbers:
         """Return the numbers of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""
         vectors = self._at(users, time)
-        products: NDArray[np.float64]
+        products: Numbers
         if items.shape[1] == 1:  # pairs, as logs ask for: half the time
             products = np.einsum("bd,bd->b", vectors, self.item.take(items[:, 0], axis=0))[:, None]
         else:
             products = np.einsum("bd,bkd->bk", vectors, self.item.take(items, axis=0))
         products += self.item_bias[items]
-        products += self._side(users)
+        products += self.user_bias[users, None] + self.constant
         return products
 
-    def of_all(self, users: NDArray[np.integer], time: float = 0.0) -> NDArray[np.float64]:
+    def of_all(self, users: Indices, time: float = 0.0) -> Numbers:
         """Return the numbers of all items for `users` `[B]`, `[B, n_items]`."""
-        products: NDArray[np.float64] = self._at(users, time) @ self.item.T
+        products: Numbers = self._at(users, time) @ self.item.T
         products += self.item_bias
-        products += self._side(users)
+        products += self.user_bias[users, None] + self.constant
         return products
 
-    def _side(self, users: NDArray[np.integer]) -> NDArray[np.float64]:
-        side: NDArray[np.float64] = self.user_bias[users, None] + self.constant
-        return side
-
-    def _at(self, users: NDArray[np.integer], time: float) -> NDArray[np.float64]:
-        vectors: NDArray[np.float64] = self.user.take(users, axis=0)
+    def _at(self, users: Indices, time: float) -> Numbers:
+        vectors: Numbers = self.user.take(users, axis=0)
         if self.toward is None or not time * self.turn:
             return vectors
         angle = self.turn * time
-        turned: NDArray[np.float64] = np.cos(angle) * vectors + np.sin(angle) * self.toward[users]
+        turned: Numbers = np.cos(angle) * vectors + np.sin(angle) * self.toward[users]
         return turned
+
+
+def scores_of(
+    scores: Factors | Scores, users: Indices, items: Indices | None
+) -> NDArray[np.floating]:
+    """Return the scores of `items` `[B, K]`, or of all items, for `users` `[B]`."""
+    return scores.of_all(users) if items is None else scores.of(users, items)

@@ -1,4 +1,4 @@
-"""Draw a world's log, users in parts: time grows with the rows, memory with the result."""
+"""Draw a world's log, in parts of its users: time and memory grow with the rows alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from counterplay.simulation.factors import Numbers
     from counterplay.simulation.world import World
+
+    Columns = dict[str, NDArray[Any]]
 
 RATES = (1.0, 0.1, 0.1)  # training, validation and test
 DAY = 86_400_000_000  # microseconds
@@ -28,7 +31,6 @@ _LIKELY = 0.25  # items proposed to more than this share are drawn user by user
 def draw(
     world: World,
     rates: Sequence[float],
-    *,
     sample: int,
     first_round: int,
     before: Interactions | None,
@@ -37,15 +39,11 @@ def draw(
 ) -> Interactions:
     """Draw the rows of `World.log`."""
     check_rates(rates)
-    if before is not None and (before.n_users, before.n_items) != (world.n_users, world.n_items):
-        raise DataError(
-            f"what came before must be of the world's {world.n_users:,} users and "
-            f"{world.n_items:,} items; found a log of {before.n_users:,} and {before.n_items:,}; "
-            "take one of this world, not compacted"
-        )
+    if before is not None:
+        check_log(world, before, "the log before")
     caps = world.policy.caps
     size = max(1, int(_AT_ONCE // max(1.0, float(caps.sum()))))  # the world's: part of its streams
-    parts: list[dict[str, NDArray[Any]]] = []
+    parts: list[Columns] = []
     for begin in range(0, world.n_users, size):
         users = np.arange(begin, min(begin + size, world.n_users))
         known = np.empty(0, dtype=np.int64) if before is None else _clicked(before, users)
@@ -59,7 +57,15 @@ def draw(
             rows["time"] = START + ((number + rng.random(len(clicked))) * DAY).astype(np.int64)
             rounds.append(rows if impressions else _chosen(rows, clicked))
         part = {name: np.concatenate([rows[name] for rows in rounds]) for name in rounds[0]}
-        drawn = _columns(part, world.n_items, impressions, with_truth)
+        drawn = {
+            "user": (part["pair"] // world.n_items).astype(np.int32),
+            "item": (part["pair"] % world.n_items).astype(np.int32),
+            "time": part["time"],
+        }
+        if impressions:
+            drawn["rating"] = part["click"].astype(np.float32)
+        if with_truth or impressions:
+            drawn |= {name: part[name] for name in ("exposed", "position", "propensity")}
         order = canonical_order(drawn, world.users, world.items)
         parts.append(drawn if order is None else _chosen(drawn, order))
     columns: dict[str, Any] = {
@@ -76,7 +82,7 @@ def draw(
 
 
 def check_rates(rates: Sequence[float], *, at_least: int = 1) -> None:
-    """Refuse rates of rounds that are none, or too few."""
+    """Refuse too few rates, and rates that are no shares."""
     if len(rates) < at_least or not all(0 < rate <= 1 for rate in rates):
         raise ConfigError(
             f"a log needs the rates of {at_least} rounds or more, each above 0 and at most 1; "
@@ -84,17 +90,20 @@ def check_rates(rates: Sequence[float], *, at_least: int = 1) -> None:
         )
 
 
-def oracle_propensities(world: World, log: Interactions, *, sample: int = 0) -> NDArray[np.float64]:
-    """Return the true propensities of a log's rows, each on its own occasion, `[n]`.
-
-    They are those of a round of rate 1: within a round, the rate is the same for all rows.
-    """
-    if (log.n_users, log.n_items) != (world.n_users, world.n_items) or log.time is None:
+def check_log(world: World, log: Interactions, name: str) -> None:
+    """Refuse a log with other users or items than the world's; `name` says what it is for."""
+    if (log.n_users, log.n_items) != (world.n_users, world.n_items):
         raise DataError(
-            f"the oracle needs a log of its own world, of {world.n_users:,} users and "
-            f"{world.n_items:,} items and with times; found {log.n_users:,} and {log.n_items:,}; "
-            "name the world that the log was drawn from"
+            f"{name} must have the world's {world.n_users:,} users and {world.n_items:,} items; "
+            f"found {log.n_users:,} and {log.n_items:,}; take a log of this world, not compacted"
         )
+
+
+def oracle_propensities(world: World, log: Interactions, *, sample: int = 0) -> Numbers:
+    """Return the true propensities of a log's rows in rounds of rate 1, each on its occasion."""
+    check_log(world, log, "the oracle's log")
+    if log.time is None:
+        raise DataError("the oracle's log must have times; found none; take a log of this world")
     rounds = (log.time - START) // DAY
     found = np.empty(len(log))
     for number in np.unique(rounds):
@@ -108,11 +117,11 @@ def oracle_propensities(world: World, log: Interactions, *, sample: int = 0) -> 
 def _round(
     world: World,
     users: NDArray[np.int64],
-    caps: NDArray[np.float64],
+    caps: Numbers,
     known: NDArray[np.int64],
     rng: np.random.Generator,
     occasion: tuple[str | int, ...],
-) -> dict[str, NDArray[Any]]:
+) -> Columns:
     """Return what is shown to some users in one round, and what comes of it."""
     user, item = proposed(caps, len(users), rng)
     user = users[user]
@@ -148,13 +157,12 @@ def _round(
 
 
 def proposed(
-    caps: NDArray[np.float64], n_users: int, rng: np.random.Generator
+    caps: Numbers, n_users: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Draw every pair with its item's cap as the probability; return users and items.
+    """Draw every pair independently with its item's cap as the probability.
 
     For likely items all users are asked. The others get Poisson(−log(1 − cap) · n_users) draws of
-    a user, and each pair counts once: so a pair is drawn with the probability of the cap, each
-    independently, and rare items cost no more than the pairs they are in.
+    a user, and each pair counts once: so rare items cost no more than the pairs they are in.
     """
     n_items = len(caps)
     likely = np.flatnonzero(caps > _LIKELY)
@@ -182,21 +190,5 @@ def _distinct(*numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     return ordered[np.diff(ordered, prepend=-1) > 0]
 
 
-def _chosen(rows: dict[str, NDArray[Any]], which: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def _chosen(rows: Columns, which: NDArray[Any]) -> Columns:
     return {name: values[which] for name, values in rows.items()}
-
-
-def _columns(
-    rows: dict[str, NDArray[Any]], n_items: int, impressions: bool, with_truth: bool
-) -> dict[str, NDArray[Any]]:
-    """Return the columns of a log."""
-    columns: dict[str, NDArray[Any]] = {
-        "user": (rows["pair"] // n_items).astype(np.int32),
-        "item": (rows["pair"] % n_items).astype(np.int32),
-        "time": rows["time"],
-    }
-    if impressions:
-        columns["rating"] = rows["click"].astype(np.float32)
-    if with_truth:
-        columns |= {name: rows[name] for name in ("exposed", "position", "propensity")}
-    return columns

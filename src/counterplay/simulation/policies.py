@@ -1,8 +1,8 @@
-"""Logging policies: what the old system showed, with a probability that is known.
+"""Logging policies: what the old system showed, with a known probability.
 
-A pair is shown with the probability `cap_i · accept(u, i)`, where the cap is the item's own and
-`accept` is in [0, 1]. So a log is drawn in time that grows with its rows, not with the number of
-pairs: pairs are proposed by the caps alone and then accepted one by one.
+A pair is shown with probability `cap_i · accept(u, i)`, where the cap belongs to the item and
+`accept` is in [0, 1]. So the time to draw a log grows with its rows, not with the number of pairs:
+pairs are proposed by the caps alone and then accepted one by one.
 """
 
 from __future__ import annotations
@@ -15,59 +15,51 @@ from scipy.special import expit
 
 from counterplay.errors import ConfigError
 from counterplay.simulation.chance import mean_capped, mean_sigmoid
+from counterplay.simulation.factors import scores_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from counterplay.metrics.scoring import Scores
-    from counterplay.simulation.factors import Factors
+    from counterplay.simulation.factors import Factors, Indices, Numbers
 
 
 class Policy(Protocol):
-    """What a world asks of the system that did the exposing."""
+    """What a world asks of its logging policy; `items` are `[B, K]`, or None for all."""
 
     @property
-    def caps(self) -> NDArray[np.float64]:
+    def caps(self) -> Numbers:
         """The highest probability that an item is shown to anybody, `[n_items]`."""
 
     def accept(
-        self,
-        users: NDArray[np.integer],
-        items: NDArray[np.integer] | None,
-        shift: NDArray[np.float64] | float = 0.0,
-    ) -> NDArray[np.float64]:
-        """Return the probability, as a share of the cap, for `items` `[B, K]` or all of them.
+        self, users: Indices, items: Indices | None, shift: Numbers | float = 0.0
+    ) -> Numbers:
+        """Return the probability as a share of the cap.
 
         `shift` is what unobserved factors add to the policy's score of each pair.
         """
 
-    def mean_accept(
-        self, users: NDArray[np.integer], items: NDArray[np.integer] | None, deviation: float
-    ) -> NDArray[np.float64]:
+    def mean_accept(self, users: Indices, items: Indices | None, deviation: float) -> Numbers:
         """Return the mean of `accept` over a normal shift with that standard deviation."""
 
-    def prominence(
-        self, users: NDArray[np.integer], items: NDArray[np.integer] | None
-    ) -> NDArray[np.float64]:
-        """Return how high up a pair is shown, if it is: 1 always first, 0 always last."""
+    def prominence(self, users: Indices, items: Indices | None) -> Numbers:
+        """Return how high in the list a shown pair stands: 1 always first, 0 always last."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """`cap_i · a_u · σ(s(u, i) + shift)`: a recommender with scores s; without, all are alike.
+    """`cap_i · a_u · σ(s(u, i) + shift)`: a recommender with scores s, or none (all alike).
 
     Attributes:
-        caps: Of the items, in (0, 1]: all the same for a uniform policy, or by popularity.
+        caps: Per item, in (0, 1]: all equal for a uniform policy, or by popularity.
         activity: How much each user is shown, in (0, 1], `[n_users]`.
-        scores: The recommender's: factors, or anything that scores; None for 0 everywhere.
-        sharpness: What scores are multiplied with; more shows less of what it scores low.
-        offset: What is added to them.
+        scores: The recommender's scores; None for 0 everywhere.
+        sharpness: Factor of the scores; a larger one shows less of what is scored low.
+        offset: Added to the scores.
     """
 
-    caps: NDArray[np.float64]
-    activity: NDArray[np.float64]
+    caps: Numbers
+    activity: Numbers
     scores: Factors | Scores | None = None
     sharpness: float = 1.0
     offset: float = 0.0
@@ -81,39 +73,30 @@ class Scored:
                 )
 
     def accept(
-        self,
-        users: NDArray[np.integer],
-        items: NDArray[np.integer] | None,
-        shift: NDArray[np.float64] | float = 0.0,
-    ) -> NDArray[np.float64]:
+        self, users: Indices, items: Indices | None, shift: Numbers | float = 0.0
+    ) -> Numbers:
         """Return `a_u · σ(s + shift)`."""
-        shares: NDArray[np.float64] = expit(self._scores(users, items) + shift)
+        shares: Numbers = expit(self._scores(users, items) + shift)
         shares *= self.activity[users, None]
         return shares
 
-    def mean_accept(
-        self, users: NDArray[np.integer], items: NDArray[np.integer] | None, deviation: float
-    ) -> NDArray[np.float64]:
+    def mean_accept(self, users: Indices, items: Indices | None, deviation: float) -> Numbers:
         """Return `a_u · E[σ(s + normal)]`, to nine digits."""
         mean = mean_sigmoid(self._scores(users, items), deviation)
         mean *= self.activity[users, None]
         return mean
 
-    def prominence(
-        self, users: NDArray[np.integer], items: NDArray[np.integer] | None
-    ) -> NDArray[np.float64]:
+    def prominence(self, users: Indices, items: Indices | None) -> Numbers:
         """Return `σ(s)`, whatever the user's activity."""
-        prominence: NDArray[np.float64] = expit(self._scores(users, items))
+        prominence: Numbers = expit(self._scores(users, items))
         return prominence
 
-    def _scores(
-        self, users: NDArray[np.integer], items: NDArray[np.integer] | None
-    ) -> NDArray[np.float64]:
+    def _scores(self, users: Indices, items: Indices | None) -> Numbers:
         if self.scores is None:
             shape = len(users), len(self.caps) if items is None else items.shape[1]
             return np.full(shape, float(self.offset))
-        found = self.scores.of_all(users) if items is None else self.scores.of(users, items)
-        scores: NDArray[np.float64] = self.offset + self.sharpness * found.astype(np.float64)
+        found = scores_of(self.scores, users, items)
+        scores: Numbers = self.offset + self.sharpness * found.astype(np.float64)
         return scores
 
 
@@ -124,9 +107,9 @@ class Exponential:
     Attributes:
         logits: Of the exposure model, `p = σ(logit)`.
         extra: The self-defined part, e(x, z), on top of `exponent · log p`.
-        exponent: Tempers p: above 1 it is steeper, below flatter.
-        strength: What `extra` is multiplied with.
-        offset: What is added to the logarithm, so that as much is shown as is wanted.
+        exponent: Tempers p: above 1 it is steeper, below 1 flatter.
+        strength: Factor of `extra`.
+        offset: Added to log p, to set how much is shown.
     """
 
     logits: Factors
@@ -136,52 +119,41 @@ class Exponential:
     offset: float = 0.0
 
     @property
-    def caps(self) -> NDArray[np.float64]:
+    def caps(self) -> Numbers:
         """All pairs are proposed: any of them may be certain."""
         return np.ones(self.logits.n_items)
 
     def accept(
-        self,
-        users: NDArray[np.integer],
-        items: NDArray[np.integer] | None,
-        shift: NDArray[np.float64] | float = 0.0,
-    ) -> NDArray[np.float64]:
+        self, users: Indices, items: Indices | None, shift: Numbers | float = 0.0
+    ) -> Numbers:
         """Return `min(1, p^exponent · e^(strength · extra + offset + shift))`."""
         log_p = self._log(users, items) + shift
         return np.exp(np.minimum(log_p, 0, out=log_p), out=log_p)
 
-    def mean_accept(
-        self, users: NDArray[np.integer], items: NDArray[np.integer] | None, deviation: float
-    ) -> NDArray[np.float64]:
+    def mean_accept(self, users: Indices, items: Indices | None, deviation: float) -> Numbers:
         """Return its mean, exactly: it has a kink at 1."""
         return mean_capped(self._log(users, items), deviation)
 
-    def prominence(
-        self, users: NDArray[np.integer], items: NDArray[np.integer] | None
-    ) -> NDArray[np.float64]:
+    def prominence(self, users: Indices, items: Indices | None) -> Numbers:
         """Return `σ(logit)`, untempered."""
-        logits = self.logits.of_all(users) if items is None else self.logits.of(users, items)
-        prominence: NDArray[np.float64] = expit(logits)
+        prominence: Numbers = expit(scores_of(self.logits, users, items))
         return prominence
 
-    def _log(
-        self, users: NDArray[np.integer], items: NDArray[np.integer] | None
-    ) -> NDArray[np.float64]:
-        logits = self.logits.of_all(users) if items is None else self.logits.of(users, items)
-        log_p: NDArray[np.float64] = self.offset - self.exponent * np.logaddexp(0, -logits)
+    def _log(self, users: Indices, items: Indices | None) -> Numbers:
+        logits = scores_of(self.logits, users, items)
+        log_p: Numbers = self.offset - self.exponent * np.logaddexp(0, -logits)
         if self.extra is not None:
-            extra = self.extra.of_all(users) if items is None else self.extra.of(users, items)
-            log_p += self.strength * extra
+            log_p += self.strength * scores_of(self.extra, users, items)
         return log_p
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Several policies, each of which a pair may be shown by: the probabilities are averaged.
+    """Several policies, each of which may show a pair: their probabilities are averaged.
 
     Attributes:
         policies: At least one.
-        shares: Of each, adding up to 1.
+        shares: One per policy, in total 1.
     """
 
     policies: Sequence[Policy]
@@ -200,55 +172,37 @@ class Mixture:
             )
 
     @property
-    def caps(self) -> NDArray[np.float64]:
+    def caps(self) -> Numbers:
         """The averages of the policies' caps."""
-        caps: NDArray[np.float64] = sum(
-            (share * each.caps for share, each in self._parts()), np.zeros(1)
-        )
-        return caps
+        return sum((share * each.caps for share, each in self._parts()), np.zeros(1))
 
     def accept(
-        self,
-        users: NDArray[np.integer],
-        items: NDArray[np.integer] | None,
-        shift: NDArray[np.float64] | float = 0.0,
-    ) -> NDArray[np.float64]:
+        self, users: Indices, items: Indices | None, shift: Numbers | float = 0.0
+    ) -> Numbers:
         """Return the averaged probability as a share of the averaged cap."""
-        return self._averaged(items, lambda each: each.accept(users, items, shift))
+        return self._mean(items, lambda each: each.accept(users, items, shift))
 
-    def mean_accept(
-        self, users: NDArray[np.integer], items: NDArray[np.integer] | None, deviation: float
-    ) -> NDArray[np.float64]:
+    def mean_accept(self, users: Indices, items: Indices | None, deviation: float) -> Numbers:
         """Return the averaged mean."""
-        return self._averaged(items, lambda each: each.mean_accept(users, items, deviation))
+        return self._mean(items, lambda each: each.mean_accept(users, items, deviation))
 
-    def prominence(
-        self, users: NDArray[np.integer], items: NDArray[np.integer] | None
-    ) -> NDArray[np.float64]:
+    def prominence(self, users: Indices, items: Indices | None) -> Numbers:
         """Return the averaged prominence."""
-        return self._averaged(items, lambda each: each.prominence(users, items))
+        return self._mean(items, lambda each: each.prominence(users, items))
 
-    def _averaged(
-        self,
-        items: NDArray[np.integer] | None,
-        values: Callable[[Policy], NDArray[np.float64]],
-    ) -> NDArray[np.float64]:
+    def _mean(self, items: Indices | None, values: Callable[[Policy], Numbers]) -> Numbers:
         """Return the mean of the policies' values, in proportion to their shares and caps."""
         chosen = slice(None) if items is None else items
-        total = sum(
-            (share * each.caps[chosen] * values(each) for share, each in self._parts()), np.zeros(1)
-        )
-        mean: NDArray[np.float64] = total / self.caps[chosen]
+        parts = (share * each.caps[chosen] * values(each) for share, each in self._parts())
+        mean: Numbers = sum(parts, np.zeros(1)) / self.caps[chosen]
         return np.minimum(mean, 1.0, out=mean)
 
-    def _parts(self) -> list[tuple[float, Policy]]:
-        return list(zip(self.shares, self.policies, strict=True))
+    def _parts(self) -> zip[tuple[float, Policy]]:
+        return zip(self.shares, self.policies, strict=True)
 
 
-def caps_for(
-    appeal: NDArray[np.float64], n_shown: float, mean_accept: float
-) -> NDArray[np.float64]:
-    """Return caps in proportion to `appeal`, at most 1, that show `n_shown` items a user.
+def caps_for(appeal: Numbers, n_shown: float, mean_accept: float) -> Numbers:
+    """Return caps in proportion to `appeal`, at most 1, that show `n_shown` items per user.
 
     Example:
         >>> caps_for(np.array([4.0, 1.0, 1.0]), 1.5, 1.0)
@@ -266,5 +220,5 @@ def caps_for(
     rest = np.cumsum(falling[::-1])[::-1]
     scales = (wanted - np.arange(len(falling))) / rest  # where the first 0, 1, … are capped
     scale = scales[np.argmax(scales * falling <= 1)]
-    caps: NDArray[np.float64] = np.minimum(scale * appeal, 1)
+    caps: Numbers = np.minimum(scale * appeal, 1)
     return caps

@@ -1,4 +1,4 @@
-"""Look at a test every day without being fooled more often, and plan how many users it needs.
+"""Check a test every day without more false alarms, and plan how many users it needs.
 
 Say Δ_t is the difference of two arms after t days and V_t its variance. Its users stay the same,
 and only their days grow in number: a user's mean so far is `a_u + (e_u1 + … + e_ut) / t`, with an
@@ -24,29 +24,28 @@ import numpy as np
 from scipy.special import ndtri
 
 from counterplay.errors import ConfigError, DataError
+from counterplay.simulation.chance import bisected
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from counterplay.simulation.factors import Numbers
 
 _HALVINGS = 200  # of a logarithm: more than the digits of a number
 
 
 @dataclass(frozen=True, eq=False)
 class AlwaysValid:
-    """What may be said at each look, whenever one stops.
+    """What is known at each look, whenever one stops.
 
-    Attributes:
-        difference: Of all data up to each look.
-        low: Lower ends of the intervals, which only shrink; −inf while nothing is known.
-        high: Upper ends. With a probability of at most 1 − level an interval ends up empty, its
-            low above its high.
-        p_value: At most α exactly where the interval at level 1 − α leaves 0 out.
+    Intervals only shrink. With a probability of at most 1 − level one ends up empty, its low above
+    its high. They are infinite while nothing is known.
     """
 
-    difference: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    p_value: NDArray[np.float64]
+    difference: Numbers
+    low: Numbers
+    high: Numbers
+    p_value: Numbers  # at most α exactly where the interval at level 1 − α leaves 0 out
 
 
 def always_valid(
@@ -56,28 +55,22 @@ def always_valid(
     level: float = 0.95,
     scale: float,
 ) -> AlwaysValid:
-    """Return confidence sequence and p-values of differences that are looked at again and again.
+    """Return confidence sequence and p-values of differences that are looked at repeatedly.
 
-    The interval is where Λ_t of `Δ_t − δ` stays below 1/α, and so far, all of them cut together:
+    The interval is where Λ_t of `Δ_t − δ` stays below 1/α, cut with all earlier ones:
 
         Δ_t ± √(V_t (V_t + τ²) / τ² · (2 log(1/α) + log(1 + τ² / V_t)))
 
-    and the p-value is `min over s ≤ t of min(1, 1/Λ_s)`.
-
-    Args:
-        difference: Of all data up to each look, `[…, n_looks]`.
-        variance: Of each difference; where it is 0 or NaN nothing is known yet.
-        level: 1 − α.
-        scale: τ, the size of the differences thought possible, chosen before the test. Too large
-            costs little, too small much.
+    and the p-value is `min over s ≤ t of min(1, 1/Λ_s)`. Differences are `[…, n_looks]`; where the
+    variance is 0 or NaN nothing is known yet. `scale` is τ, the expected size of differences: set
+    it before the test; a value that is too large costs little, one that is too small costs much.
 
     Example:
         >>> found = always_valid(np.array([0.3, 0.2]), np.array([0.04, 0.001]), scale=0.2)
         >>> found.p_value.round(4)
         array([0.8058, 0.    ])
     """
-    _check(level=level)
-    _check_positive(scale=scale)
+    _check(level=level, scale=scale)
     if difference.shape != variance.shape or not difference.ndim or (variance < 0).any():
         raise DataError(
             "each look must have a difference and its variance of 0 or more; found "
@@ -110,16 +103,16 @@ def users_needed(
     """Return the users that each of two arms needs to find an effect with the wanted power.
 
     At a fixed horizon it is `2 σ² (z_(1 − α/2) + z_power)² / δ²`. A sequential test needs more:
-    its last interval is wider. That it may stop before is not counted.
+    its last interval is wider. That it may stop early is not counted.
 
     Args:
         mean: The control's value.
         variance: σ² of one user, as an online test reports it for its days.
-        effect: δ, as a share of the mean, or as it is.
+        effect: δ, as a share of the mean, or absolute.
         level: 1 − α of the two-sided test.
         power: Probability of finding the effect.
         relative: Whether the effect is a share of the mean.
-        scale: τ of a sequential test; None for a look at the end only.
+        scale: τ of a sequential test; None for a single look at the end.
 
     Example:
         >>> users_needed(0.2, 0.02, 0.05)
@@ -127,17 +120,17 @@ def users_needed(
         >>> users_needed(0.2, 0.02, 0.05, scale=0.02)
         6590
     """
-    _check(level=level, power=power)
-    _check_positive(effect=abs(effect), variance=variance, scale=1.0 if scale is None else scale)
-    difference = abs(effect * (_nonzero(mean) if relative else 1.0))
+    _check(level=level, power=power, effect=effect, variance=variance, scale=scale)
+    difference = abs(effect * _unit(mean, relative))
     if scale is None:
         wanted = (difference / _smallest(1.0, level, power, None)) ** 2
     else:  # the smallest difference grows with the variance of the difference
-        low, high = -700.0, 700.0
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            found = _smallest(float(np.exp(middle)), level, power, scale)
-            low, high = (middle, high) if found < difference else (low, middle)
+        low, _ = bisected(
+            lambda middle: _smallest(float(np.exp(middle)), level, power, scale) < difference,
+            -700.0,
+            700.0,
+            _HALVINGS,
+        )
         wanted = float(np.exp(low))
     return max(2, int(np.ceil(2 * variance / wanted)))
 
@@ -158,10 +151,9 @@ def smallest_effect(
         >>> round(smallest_effect(0.2, 0.02, 3140), 4)
         0.05
     """
-    _check(level=level, power=power)
-    _check_positive(n_users=n_users, variance=variance, scale=1.0 if scale is None else scale)
+    _check(level=level, power=power, n_users=n_users, variance=variance, scale=scale)
     found = _smallest(2 * variance / n_users, level, power, scale)
-    return found / abs(_nonzero(mean) if relative else 1.0)
+    return found / abs(_unit(mean, relative))
 
 
 def _smallest(variance: float, level: float, power: float, scale: float | None) -> float:
@@ -174,34 +166,27 @@ def _smallest(variance: float, level: float, power: float, scale: float | None) 
     return half + float(ndtri(power)) * error
 
 
-def _half_width(variance: NDArray[np.float64], level: float, scale: float) -> NDArray[np.float64]:
+def _half_width(variance: Numbers, level: float, scale: float) -> Numbers:
     evidence = -2 * np.log(1 - level) + np.log1p(scale**2 / variance)
-    half: NDArray[np.float64] = np.sqrt(variance * (variance / scale**2 + 1) * evidence)
+    half: Numbers = np.sqrt(variance * (variance / scale**2 + 1) * evidence)
     return half
 
 
-def _nonzero(mean: float) -> float:
-    if not (np.isfinite(mean) and mean):
+def _unit(mean: float, relative: bool) -> float:
+    """Return what an effect is a multiple of."""
+    if relative and not (np.isfinite(mean) and mean):
         raise ConfigError(
             f"a relative effect must have a mean to be a share of; found a mean of {mean:g}; "
-            "give the mean, or the effect as it is with relative=False"
+            "give the mean, or the absolute effect with relative=False"
         )
-    return mean
+    return mean if relative else 1.0
 
 
-def _check(**shares: float) -> None:
-    for name, value in shares.items():
-        if not 0 < value < 1:
-            raise ConfigError(
-                f"the {name} of a test must lie between 0 and 1; found {value}; change it"
-            )
-
-
-def _check_positive(**values: float) -> None:
+def _check(**values: float | None) -> None:
     for name, value in values.items():
-        if not 0 < value < np.inf:
-            raise ConfigError(
-                f"the {name} of a test must be a number other than 0; found {value}; change it"
-                if name == "effect"
-                else f"the {name} of a test must be above 0; found {value}; change it"
-            )
+        wanted = "between 0 and 1" if name in ("level", "power") else "above 0"
+        fits = value is None or 0 < value < (1 if name in ("level", "power") else np.inf)
+        if name == "effect" and value is not None:
+            wanted, fits = "a number other than 0", 0 < abs(value) < np.inf
+        if not fits:
+            raise ConfigError(f"the {name} of a test must be {wanted}; found {value}; change it")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -48,35 +48,37 @@ _OPTIONS = {
     "examination": float,
     "list_length": int,
 }
-_KINDS: dict[str, type[Any]] = {
-    "factors": Factors,
-    "scored": Scored,
-    "exponential": Exponential,
-    "mixture": Mixture,
-}
-_NAMES = {kind: name for name, kind in _KINDS.items()}
-_NUMBERS = {
-    "factors": ("constant", "turn"),
-    "scored": ("sharpness", "offset"),
-    "exponential": ("exponent", "strength", "offset"),
-}
-_ARRAYS = {
-    "factors": ("user", "item", "user_bias", "item_bias", "toward"),
-    "scored": ("caps", "activity"),
-}
 _POLICIES = "scored", "exponential", "mixture"
-_PARTS = {"scored": ("scores",), "exponential": ("logits", "extra")}
+
+
+class _Kind(NamedTuple):
+    """A kind of part: what makes it, and the names of its numbers, arrays and inner parts."""
+
+    made: type[Any]
+    numbers: tuple[str, ...] = ()
+    arrays: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+
+
+_KINDS = {
+    "factors": _Kind(
+        Factors, ("constant", "turn"), ("user", "item", "user_bias", "item_bias", "toward")
+    ),
+    "scored": _Kind(Scored, ("sharpness", "offset"), ("caps", "activity"), ("scores",)),
+    "exponential": _Kind(
+        Exponential, ("exponent", "strength", "offset"), parts=("logits", "extra")
+    ),
+    "mixture": _Kind(Mixture),
+}
 
 
 def save_world(world: World, directory: str | Path, *, overwrite: bool = False) -> None:
     """Write a world directory, all of it or nothing.
 
-    A log that lies in a folder that is overwritten goes with it: it is of another world.
-
     Args:
         world: With factors for tastes, and with policies whose scores are factors.
         directory: A new or empty folder.
-        overwrite: Whether it may replace another world.
+        overwrite: Replace a world that is there, together with its log.
     """
     write = world_writer(world)
     with new_directory(Path(directory), replacing=FILES if overwrite else None) as folder:
@@ -84,7 +86,7 @@ def save_world(world: World, directory: str | Path, *, overwrite: bool = False) 
 
 
 def world_writer(world: World) -> Callable[[Path], None]:
-    """Return what writes the files of a world into a folder; a world that has none is refused."""
+    """Return what writes the files of a world; a world that cannot be saved is refused here."""
     if type(world) is not World:
         raise _unsavable("world", world)
     arrays: Arrays = {}
@@ -110,7 +112,7 @@ def world_writer(world: World) -> Callable[[Path], None]:
 
 
 def load_world(directory: str | Path) -> World:
-    """Load a world directory: its logs are, byte by byte, those of the world that was saved."""
+    """Load a world directory: the world draws the same logs as the saved one, byte by byte."""
     folder = Path(directory)
     description = _read(folder)
     files = description.pop("files", None)
@@ -145,12 +147,11 @@ def load_world(directory: str | Path) -> World:
 
 
 def source_of(directory: str | Path) -> str:
-    """Return what a log says of its source if it was drawn from the world in a directory."""
+    """Return the `source` of logs that were drawn from the world in a directory."""
     return f"world {_read(Path(directory)).get('fingerprint')}"
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    """Return what `world.json` says."""
     path = folder / DESCRIPTION
     if not path.exists():
         raise DataError(
@@ -160,46 +161,45 @@ def _read(folder: Path) -> dict[str, Any]:
     return read_json(path, "of a world directory", remedy=_REMEDY, format=FORMAT)
 
 
-def _described(part: Any, place: str, kinds: tuple[str, ...], arrays: Arrays) -> dict[str, Any]:
+def _described(part: Any, place: str, allowed: tuple[str, ...], arrays: Arrays) -> dict[str, Any]:
     """Return a part's kind and numbers; its arrays are added to `arrays`, by their place."""
-    kind = _NAMES.get(type(part), "")
-    if kind not in kinds:
+    name = next((name for name, kind in _KINDS.items() if type(part) is kind.made), "")
+    if name not in allowed:
         raise _unsavable(place, part)
-    if kind == "mixture":
+    if name == "mixture":
         policies = [
             _described(each, f"{place}.{number}", _POLICIES, arrays)
             for number, each in enumerate(part.policies)
         ]
-        return {"kind": kind, "shares": [float(each) for each in part.shares], "policies": policies}
-    description: dict[str, Any] = {"kind": kind}
-    for name in _NUMBERS[kind]:
-        description[name] = float(getattr(part, name))
-    for name in _ARRAYS.get(kind, ()):
-        array = getattr(part, name)
+        return {"kind": name, "shares": [float(each) for each in part.shares], "policies": policies}
+    kind = _KINDS[name]
+    description: dict[str, Any] = {"kind": name}
+    description |= {each: float(getattr(part, each)) for each in kind.numbers}
+    for each in kind.arrays:
+        array = getattr(part, each)
         if array is not None:  # safetensors writes memory as it lies
-            arrays[f"{place}.{name}"] = np.ascontiguousarray(array)
-    for name in _PARTS.get(kind, ()):
-        inside = getattr(part, name)
-        description[name] = inside and _described(inside, f"{place}.{name}", ("factors",), arrays)
+            arrays[f"{place}.{each}"] = np.ascontiguousarray(array)
+    for each in kind.parts:
+        inside = getattr(part, each)
+        description[each] = inside and _described(inside, f"{place}.{each}", ("factors",), arrays)
     return description
 
 
 def _made(description: dict[str, Any], place: str, arrays: Arrays) -> Any:
     """Return the part that was described."""
-    kind = description["kind"]
-    if kind == "mixture":
+    kind = _KINDS[description["kind"]]
+    if kind.made is Mixture:
         policies = [
             _made(each, f"{place}.{number}", arrays)
             for number, each in enumerate(description["policies"])
         ]
         return Mixture(policies, description["shares"])
-    values: dict[str, Any] = {name: float(description[name]) for name in _NUMBERS[kind]}
-    for name in _ARRAYS.get(kind, ()):
-        values[name] = arrays.get(f"{place}.{name}")
-    for name in _PARTS.get(kind, ()):
+    values: dict[str, Any] = {name: float(description[name]) for name in kind.numbers}
+    values |= {name: arrays.get(f"{place}.{name}") for name in kind.arrays}
+    for name in kind.parts:
         inside = description[name]
         values[name] = inside and _made(inside, f"{place}.{name}", arrays)
-    return _KINDS[kind](**values)
+    return kind.made(**values)
 
 
 def _ids(path: Path) -> Vocabulary:
@@ -207,7 +207,7 @@ def _ids(path: Path) -> Vocabulary:
 
 
 def _fingerprint(folder: Path, description: dict[str, Any]) -> str:
-    """Return a digest of the arrays and of what `world.json` says, but for the digest itself."""
+    """Return a digest of the arrays and of all else that `world.json` says."""
     with (folder / "world.safetensors").open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
     digest.update(json.dumps(description, sort_keys=True).encode())

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from scipy.special import expit
 
 from counterplay.errors import ConfigError, DataError
@@ -22,20 +22,18 @@ from counterplay.learning.config import Training
 from counterplay.learning.methods.erm import erm
 from counterplay.models.factorization import CF
 from counterplay.seeding import Streams
-from counterplay.simulation.chance import mean_capped
-from counterplay.simulation.factors import Factors
+from counterplay.simulation.chance import bisected, mean_capped
+from counterplay.simulation.factors import Factors, scores_of
+from counterplay.simulation.feedback import factors_of
 from counterplay.simulation.policies import Exponential
-from counterplay.simulation.world import World
+from counterplay.simulation.world import NotNegative, Positive, World, WorldSettings
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from counterplay.data.interactions import Interactions
+    from counterplay.simulation.factors import Numbers
 
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
 _RATE, _RATING_RATE = 0.02, 0.01
-_STEPS, _BATCHES = 100, (64, 8192)  # an epoch has so many steps where batches of these sizes can
+_STEPS, _BATCHES = 100, (64, 8192)  # steps per epoch, if batches of these sizes allow it
 _N_NEGATIVES = 4
 _PAIRS = 1 << 21  # that stand for all pairs of a larger world when clicks are counted
 _AT_ONCE = 1 << 20
@@ -45,59 +43,40 @@ _NODES, _SHARES = np.polynomial.hermite_e.hermegauss(9)  # of the mean over a no
 _SHARES = _SHARES / _SHARES.sum()
 
 
-class TwoStage(BaseModel):
-    """How to make a world from a log with ratings.
+class TwoStage(WorldSettings):
+    """Settings of a world that is made from a log with ratings; the others are as in `World`.
 
     Attributes:
         centre: The rating whose relevance is 1/2; None for the mean rating of the log.
-        scale: Logits that a predicted rating one standard deviation higher adds.
-        exponent: Of the exposure model's probability: above 1 it is steeper, below flatter.
+        scale: Logits that are added by a predicted rating one standard deviation higher.
+        exponent: Of the exposure model's probability: above 1 it is steeper, below 1 flatter.
         strength: Of the self-defined part of exposure, e(x, z), which has mean 0 and variance 1;
-            0 for none, and then there is only one stage.
+            with 0 there is only one stage.
         density: Expected clicks of a round of rate 1, as a multiple of the log's rows.
-        noise: Standard deviation of ε1, which moves relevance.
-        exposure_noise: Standard deviation of ε2, which moves exposure.
-        confounding: Correlation of the two: 0 as in the paper, 1 severe.
-        examination: Each place down a list is examined so much less often; 1 for no bias.
-        list_length: Places of a list.
-        dim: Of all factors.
-        epochs: Of each of the three fits.
-        rating_shrinkage: ℓ2 regularization of the relevance model, over the number of rows.
-        exposure_shrinkage: The same of the two models of what was rated, and clicked.
-        seed: Of all streams.
+        dim: Dimension of all factors.
+        epochs: Number of epochs of each of the three fits.
+        rating_shrinkage: ℓ2 regularization of the relevance model, times the number of rows.
+        exposure_shrinkage: The same for the models of what was rated, and of what was clicked.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     centre: float | None = None
     scale: Positive = 2.0
     exponent: Positive = 0.9
     strength: NotNegative = 0.5
     density: Positive = 1.0
-    noise: NotNegative = 0.5
-    exposure_noise: NotNegative = 0.5
-    confounding: Annotated[float, Field(ge=0, le=1)] = 0.0
-    examination: Annotated[float, Field(gt=0, le=1)] = 1.0
-    list_length: Annotated[int, Field(ge=1)] = 10
     dim: Annotated[int, Field(ge=1)] = 16
     epochs: Annotated[int, Field(ge=1)] = 6
     rating_shrinkage: NotNegative = 30.0
     exposure_shrinkage: NotNegative = 1.0
-    seed: Annotated[int, Field(ge=0)] = 0
 
     def world(self, log: Interactions) -> World:
         """Return the world of a log with ratings, with the same users and items."""
         streams, wanted = Streams(self.seed), self.density * len(log)
         taste = self.taste(log)
         policy = Exponential(self.exposure(log), exponent=self.exponent)
-        first = World(
+        first = self._world(
             taste,
             policy,
-            noise=self.noise,
-            exposure_noise=self.exposure_noise,
-            confounding=self.confounding,
-            examination=self.examination,
-            list_length=self.list_length,
             # Another seed: else the clicks that e(x, z) is learnt from and those that it brings
             # about would share their unobserved factors.
             seed=int(streams.numpy("first stage").integers(2**31)),
@@ -180,16 +159,11 @@ class TwoStage(BaseModel):
         generator = Streams(self.seed).torch("initial", name)
         model = CF(log.n_users, log.n_items, dim=self.dim, generator=generator)
         erm(model, log, config)
-        user, item = (
-            each.table().detach().numpy().astype(np.float64) for each in (model.user, model.item)
-        )
-        return Factors(
-            user[:, :-1], item[:, :-1], user[:, -1], item[:, -1], float(model.constant.detach())
-        )
+        return factors_of(model, log)
 
 
 def with_clicks(world: World, wanted: float) -> World:
-    """Return the world with the offset of its exposure that gives so many expected clicks a round.
+    """Return the world with the offset of its exposure that gives the wanted clicks per round.
 
     They are `Σ E[σ(taste + ε1) · min(1, p · e^ε2)]` over all pairs, or a sample of them in a large
     world: some items for every user, evenly from the popular to the rare.
@@ -217,19 +191,14 @@ def with_clicks(world: World, wanted: float) -> World:
     most = -low + 10 * (1 + world.exposure_noise)
     if wanted >= clicks(most):
         raise ConfigError(
-            "a world must have fewer clicks in a round than it has when every pair is shown, "
-            f"{clicks(most):,.0f}; found {wanted:,.0f} wanted; lower the density, or the rating "
-            "at the centre"
+            "a world must have fewer clicks in a round than if every pair were shown, "
+            f"{clicks(most):,.0f}; found {wanted:,.0f} wanted; lower density, or centre"
         )
-    for _ in range(60):  # halving: the clicks grow with the offset
-        middle = (least + most) / 2
-        least, most = (middle, most) if clicks(middle) < wanted else (least, middle)
-    return replace(world, policy=replace(policy, offset=most))
+    _, offset = bisected(lambda middle: clicks(middle) < wanted, least, most, 60)
+    return replace(world, policy=replace(policy, offset=offset))
 
 
-def _sampled(
-    world: World, policy: Exponential
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _sampled(world: World, policy: Exponential) -> tuple[Numbers, Numbers, Numbers]:
     """Return log p, the logits of relevance, and how many examined pairs each one stands for."""
     n_users, n_items = world.n_users, world.n_items
     n_each = min(n_items, max(1, _PAIRS // n_users))
@@ -243,7 +212,7 @@ def _sampled(
             ranks = (start[users, None] + np.arange(n_each)) * (n_items / n_each)
             items = order[np.minimum(ranks.astype(np.int64), n_items - 1)]
         log_p = np.log(policy.accept(users, items, -_BELOW)) + _BELOW
-        logits = world.taste.of_all(users) if items is None else world.taste.of(users, items)
+        logits = scores_of(world.taste, users, items)
         weights = n_items / n_each * world.examined(users, items)
         parts.append(np.stack([log_p.ravel(), logits.ravel(), weights.ravel()]))
     found = np.concatenate(parts, axis=1)

@@ -4,17 +4,18 @@
     examined  ρ^(position − 1)                              occasion, normal, with correlation κ
     click     shown, examined, and relevant: σ(taste(u, i) + ε1)
 
-At κ = 0 exposure says nothing about relevance beyond the pair itself: the click model holds. Above,
-what was shown was liked more on that occasion than it would be on another.
+At κ = 0 exposure says nothing about relevance beyond the pair itself: the click model holds. Above
+0, what was shown was liked more on that occasion than it would be on another.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
 
 from counterplay.data.vocabulary import Vocabulary
 from counterplay.display import Shown, pairs
@@ -26,12 +27,14 @@ from counterplay.simulation.logs import RATES, draw
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from counterplay.data.interactions import Interactions
+    from counterplay.simulation.factors import Indices, Numbers
     from counterplay.simulation.policies import Policy
 
 Occasion = tuple[str | int, ...]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
 _LONGEST = 1000  # places of a list
 
 
@@ -46,12 +49,10 @@ class Taste(Protocol):
     def n_items(self) -> int:
         """Number of items."""
 
-    def of(
-        self, users: NDArray[np.integer], items: NDArray[np.integer], time: float = 0.0
-    ) -> NDArray[np.float64]:
+    def of(self, users: Indices, items: Indices, time: float = 0.0) -> Numbers:
         """Return the logits of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""
 
-    def of_all(self, users: NDArray[np.integer], time: float = 0.0) -> NDArray[np.float64]:
+    def of_all(self, users: Indices, time: float = 0.0) -> Numbers:
         """Return the logits of all items for `users` `[B]`, `[B, n_items]`."""
 
 
@@ -61,16 +62,16 @@ class World(Shown):
 
     Attributes:
         taste: Logits of relevance.
-        policy: What was shown, with which probability.
+        policy: Logging policy: what is shown, with which probability.
         noise: Standard deviation of ε1, which moves relevance.
         exposure_noise: Standard deviation of ε2, which moves exposure.
-        confounding: Correlation κ of the two, 0 for none to 1; without noise it does nothing.
-        examination: ρ: a place further down a list is examined so much less often; 1 for no bias.
-        list_length: Places of a list.
-        seed: Of all streams.
-        name: What to call it.
-        users: User ids; by default their numbers.
-        items: Item ids; by default their numbers.
+        confounding: Correlation κ of the two, from 0 to 1; without noise it does nothing.
+        examination: ρ: users examine position p with probability ρ^(p − 1); 1 for no bias.
+        list_length: Number of positions in a list.
+        seed: Of all random streams.
+        name: Name of the world.
+        users: User IDs; by default 0, 1, ….
+        items: Item IDs; by default 0, 1, ….
     """
 
     taste: Taste
@@ -143,13 +144,13 @@ class World(Shown):
 
     def relevance(
         self,
-        users: NDArray[np.integer],
-        items: NDArray[np.integer] | None = None,
+        users: Indices,
+        items: Indices | None = None,
         *,
         time: float = 0.0,
         occasion: Occasion | None = None,
-    ) -> NDArray[np.float64]:
-        """Return the probability of a click on what is seen, of `items` `[B, K]` or all of them.
+    ) -> Numbers:
+        """Return the probability that `items` `[B, K]`, or all, are clicked if they are seen.
 
         Without an occasion it is the mean over the unobserved factors.
         """
@@ -162,23 +163,15 @@ class World(Shown):
         return mean_sigmoid(logits, 0.0)
 
     def shown(
-        self,
-        users: NDArray[np.integer],
-        items: NDArray[np.integer] | None = None,
-        *,
-        occasion: Occasion | None = None,
-    ) -> NDArray[np.float64]:
-        """Return the probability that `items` `[B, K]`, or all of them, are shown in a round."""
+        self, users: Indices, items: Indices | None = None, *, occasion: Occasion | None = None
+    ) -> Numbers:
+        """Return the probability that `items` `[B, K]`, or all, are shown in a round of rate 1."""
         caps = self.policy.caps[slice(None) if items is None else items]
         return caps * self.accepted(users, items, occasion=occasion)
 
     def accepted(
-        self,
-        users: NDArray[np.integer],
-        items: NDArray[np.integer] | None = None,
-        *,
-        occasion: Occasion | None = None,
-    ) -> NDArray[np.float64]:
+        self, users: Indices, items: Indices | None = None, *, occasion: Occasion | None = None
+    ) -> Numbers:
         """Return the probability that they are shown, as a share of the items' caps."""
         if occasion is None or not self.exposure_noise:
             return self.policy.mean_accept(users, items, self.exposure_noise)
@@ -186,18 +179,12 @@ class World(Shown):
         return self.policy.accept(users, items, shift)
 
     def propensity(
-        self,
-        users: NDArray[np.integer],
-        items: NDArray[np.integer] | None = None,
-        *,
-        occasion: Occasion | None = None,
-    ) -> NDArray[np.float64]:
+        self, users: Indices, items: Indices | None = None, *, occasion: Occasion | None = None
+    ) -> Numbers:
         """Return the probability that `items` `[B, K]` are exposed: shown, and examined."""
         return self.shown(users, items, occasion=occasion) * self.examined(users, items)
 
-    def examined(
-        self, users: NDArray[np.integer], items: NDArray[np.integer] | None = None
-    ) -> NDArray[np.float64]:
+    def examined(self, users: Indices, items: Indices | None = None) -> Numbers:
         """Return the probability that what is shown is examined: the mean of `ρ^(place − 1)`.
 
         A place is 1 + Binomial(length − 1, 1 − prominence), so the mean has a closed form.
@@ -217,30 +204,20 @@ class World(Shown):
     ) -> Interactions:
         """Draw a log: in each round, a day, every pair is shown or not, and clicked or not.
 
-        What a user has clicked is not shown to them again.
+        Users are not shown again what they clicked.
 
         Args:
-            rates: For each round, what the probabilities of being shown are multiplied with.
+            rates: For each round, the factor of the probabilities of being shown.
             sample: Another number is another log of the same world.
             first_round: Number of the first round.
             before: An earlier log, whose pairs are not shown again.
-            impressions: Whether to return all that was shown: `rating` is 1 for a click and 0 for
-                none, `exposed` tells whether it was examined.
-            with_truth: Whether to add place, exposure flag and true propensity.
+            impressions: Return all that was shown: `rating` is 1 for a click and 0 for none,
+                `exposed` tells whether it was examined.
+            with_truth: Add list position, exposure and true propensity.
         """
-        return draw(
-            self,
-            rates,
-            sample=sample,
-            first_round=first_round,
-            before=before,
-            impressions=impressions,
-            with_truth=with_truth or impressions,
-        )
+        return draw(self, rates, sample, first_round, before, impressions, with_truth)
 
-    def _shift(
-        self, users: NDArray[np.integer], items: NDArray[np.integer] | None, occasion: Occasion
-    ) -> NDArray[np.float64]:
+    def _shift(self, users: Indices, items: Indices | None, occasion: Occasion) -> Numbers:
         """Return ε2 with standard deviation 1: κ of ε1, and the rest of its own."""
         own = (1 - self.confounding**2) ** 0.5
         shift = np.zeros(1)
@@ -251,13 +228,26 @@ class World(Shown):
         return shift
 
     def _unobserved(
-        self,
-        name: str,
-        users: NDArray[np.integer],
-        items: NDArray[np.integer] | None,
-        occasion: Occasion,
-    ) -> NDArray[np.float64]:
+        self, name: str, users: Indices, items: Indices | None, occasion: Occasion
+    ) -> Numbers:
         key = int(self.streams.numpy("unobserved", name, *occasion).integers(2**63))
         return normal(
             key, users[:, None], np.arange(self.n_items)[None] if items is None else items
         )
+
+
+class WorldSettings(BaseModel):
+    """What all makers of worlds let one choose; `World` says what each means."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    noise: NotNegative = 0.5
+    exposure_noise: NotNegative = 0.5
+    confounding: Share = 0.0
+    examination: Annotated[float, Field(gt=0, le=1)] = 1.0
+    list_length: Annotated[int, Field(ge=1)] = 10
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    def _world(self, taste: Taste, policy: Policy, **others: Any) -> World:
+        chosen = {name: getattr(self, name) for name in WorldSettings.model_fields}
+        return World(taste, policy, **(chosen | others))

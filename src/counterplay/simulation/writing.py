@@ -36,8 +36,8 @@ def write_world(
         world: What to write.
         out: A new folder.
         rates: Of the log's rounds, at least three: the last is the test, the one before validation.
-        with_truth: Whether the log says place, exposure and true propensity.
-        overwrite: Whether a world that is there may be replaced.
+        with_truth: Add list position, exposure and true propensity to the log.
+        overwrite: Replace a world that is there.
     """
     check_rates(rates, at_least=3)
     write = world_writer(world)

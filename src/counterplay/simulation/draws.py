@@ -1,4 +1,4 @@
-"""Whether what a world draws agrees with the probabilities that it states.
+"""Compare what a world draws with the probabilities that it states.
 
 Counts are compared with probabilities by `z = ±√(2n · KL(share found ‖ share expected))`. For
 independent draws `P(|z| ≥ l) ≤ 2 e^(−l²/2)`, however few they are (Chernoff and Hoeffding): so the
@@ -7,8 +7,7 @@ limits hold their false-alarm rate without a normal approximation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, logit, rel_entr
@@ -18,35 +17,33 @@ from counterplay.errors import DataError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from counterplay.simulation.checks import AnyWorld
+    from counterplay.data.interactions import Interactions
+    from counterplay.simulation.factors import Numbers
 
-    Numbers = NDArray[np.float64]
-
-Result = tuple[str, str]  # what is wrong, if anything; and else what is right
-PAIRS = 1 << 20  # that are looked at in one log
-FEW = 1 << 16  # that are looked at in other ways
-NEAR: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-7}  # a policy's scores may be of single precision
+PAIRS = 1 << 20  # pairs that are examined in one log
+FEW = 1 << 16  # rows, and pairs in other checks
+NEAR = 1e-4, 1e-7  # relative and absolute: a policy's scores may have single precision
 N_LOGS = 3
 _ROWS = 1 << 18  # of a log, about
 _N_GROUPS = 10
-_N_OCCASIONS = 100
 _N_CHECKS = 5  # of logs by their counts, which share the false-alarm rate
 
 
-class Draws:
-    """A few logs of one round each, and what becomes of all pairs of some users in them.
+class WorldError(DataError):
+    """One sentence on what is wrong with a world."""
 
-    Attributes:
-        rate: Of the rounds.
-        logs: Impressions of the round 0 in sample 0, 1 in sample 1, ….
-        expected: Probabilities that pairs are shown, exposed and clicked, `[n_logs, B, n_items]`.
-        found: How often they were.
+
+class Draws:
+    """Impressions of round 0 in sample 0, of round 1 in sample 1, …, all at one `rate`.
+
+    For all pairs of some users, `expected` has the probabilities that they are shown, exposed and
+    clicked, and `found` how often they were, `[n_logs, B, n_items]`.
     """
 
-    def __init__(self, world: AnyWorld, users: NDArray[np.int64]) -> None:
-        a_user = float(world.shown(users).sum(1).mean())
-        self.rate = min(1.0, _ROWS / max(a_user * world.n_users, 1.0))
-        self.logs = [
+    def __init__(self, world: Any, users: NDArray[np.int64]) -> None:
+        per_user = float(world.shown(users).sum(1).mean())
+        self.rate = min(1.0, _ROWS / max(per_user * world.n_users, 1.0))
+        self.logs: list[Interactions] = [
             world.log((self.rate,), sample=number, first_round=number, impressions=True)
             for number in range(N_LOGS)
         ]
@@ -65,59 +62,34 @@ class Draws:
             pairs = place[mine], log.item[mine]
             if log.exposed is None or log.rating is None:
                 raise DataError("a log of impressions must have exposed and rating; add them")
-            for name, happened in (
-                ("shown", np.ones(len(log))),
-                ("exposed", log.exposed),
-                ("clicked", log.rating),
-            ):
-                np.add.at(self.found[name][number], pairs, happened[mine])
+            np.add.at(self.found["shown"][number], pairs, 1.0)
+            np.add.at(self.found["exposed"][number], pairs, log.exposed[mine])
+            np.add.at(self.found["clicked"][number], pairs, log.rating[mine])
 
 
-def means_over_occasions(
-    world: AnyWorld, users: NDArray[np.int64], items: NDArray[np.int64], alpha: float
-) -> Result:
-    """Compare the probabilities without an occasion with their means over many."""
-    for name in ("relevance", "shown", "propensity"):
-        ask = getattr(world, name)
-        each = np.array(
-            [ask(users, items, occasion=("check", n)).mean() for n in range(_N_OCCASIONS)]
-        )
-        stated = float(ask(users, items).mean())
-        error = float(each.std(ddof=1)) / _N_OCCASIONS**0.5
-        most = limit(alpha, 3) * error + 0.02 * stated  # a mean by quadrature is rough
-        if abs(each.mean() - stated) > most + 1e-9:
-            return (
-                f"{name} without an occasion must be the mean over occasions; found "
-                f"{stated:.4g} where {_N_OCCASIONS} occasions have {each.mean():.4g} on "
-                "average; probably it leaves the unobserved factors out: average over them"
-            ), ""
-    return "", f"probabilities are the means over occasions, to 2 % ({_N_OCCASIONS} drawn)"
-
-
-def logged_propensities(world: AnyWorld, draws: Draws) -> Result:
-    """Compare the propensities in logs with those of their pairs, occasions and places."""
+def logged_propensities(world: Any, draws: Draws) -> str:
+    """Compare the propensities in logs with those of their pairs, occasions and positions."""
     for number, log in enumerate(draws.logs):
         if log.propensity is None or log.position is None:
-            return "a log of impressions must have propensities and positions; add them", ""
+            raise WorldError("a log of impressions must have propensities and positions; add them")
         rows = slice(None, FEW)
         stated = world.shown(
             log.user[rows], log.item[rows, None], occasion=("log", number, number)
         )[:, 0]
         stated = stated * draws.rate * world.examination ** (log.position[rows] - 1.0)
-        wrong = ~np.isclose(log.propensity[rows], stated, **NEAR)
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            return (
+        wrong = np.flatnonzero(~np.isclose(log.propensity[rows], stated, *NEAR))
+        if len(wrong):
+            raise WorldError(
                 "a logged propensity must be the rate of the round times the probability of "
                 "being shown on its occasion, times examination^(position − 1); found "
-                f"{log.propensity[row]:.4g} for {stated[row]:.4g} in row {row}, and "
-                f"{int(wrong.sum()):,} such rows; probably position bias, the rate or the "
-                "occasion was left out of one of them: log what the draw used"
-            ), ""
-    return "", "logged propensities are the stated ones"
+                f"{log.propensity[wrong[0]]:.4g} for {stated[wrong[0]]:.4g} in row {wrong[0]}, and "
+                f"{len(wrong):,} such rows; probably position bias, the rate or the occasion was "
+                "left out of one of them: log what the draw used"
+            )
+    return "logged propensities are the stated ones"
 
 
-def whole_log(world: AnyWorld, draws: Draws, rng: np.random.Generator, alpha: float) -> Result:
+def whole_log(world: Any, draws: Draws, rng: np.random.Generator, alpha: float) -> str:
     """Compare one log of all users with a sample of all pairs; its error is overestimated."""
     n, n_pairs = min(PAIRS, world.n_users * world.n_items), world.n_users * world.n_items
     users = rng.integers(world.n_users, size=n)
@@ -131,22 +103,15 @@ def whole_log(world: AnyWorld, draws: Draws, rng: np.random.Generator, alpha: fl
         f"(z = {z:+.1f}, limit {most:.1f})"
     )
     if abs(z) > most:
-        return (
-            f"a log must show as many pairs as shown() says; found {about}; probably some "
-            "users or items are never drawn, or the rate is left out: draw all of them"
-        ), ""
-    return "", about
+        raise WorldError(
+            f"a log must show as many pairs as shown() says; found {about}; probably some users "
+            "or items are never drawn, or the rate is left out: draw all of them"
+        )
+    return about
 
 
-def counted(draws: Draws, name: str, cause: str, alpha: float) -> Result:
-    """Compare counts in groups of pairs, by probability and by popularity of the item.
-
-    Args:
-        draws: Where they are counted.
-        name: Whether those `shown`, `exposed` or `clicked`.
-        cause: The probable one, if they differ.
-        alpha: False-alarm rate of all checks.
-    """
+def counted(draws: Draws, name: str, cause: str, alpha: float) -> str:
+    """Compare the counts of `name` (shown, exposed, clicked) in groups of pairs."""
     expected, found = draws.expected[name], draws.found[name]
     most = limit(alpha / _N_CHECKS, 3 * _N_GROUPS)
     by_item = np.broadcast_to(expected.mean((0, 1)), expected.shape)
@@ -171,18 +136,17 @@ def counted(draws: Draws, name: str, cause: str, alpha: float) -> Result:
             )
     total = f"{int(found.sum()):,} {name} for {expected.sum():,.1f} expected in all"
     if abs(worst) > most:
-        return (
-            f"how often pairs are {name} must match its probability; found {where}, and "
-            f"{total}; probably {cause}: use the same function for both"
-        ), ""
-    return "", f"{total}; the farthest: {where}"
+        raise WorldError(
+            f"how often pairs are {name} must match its probability; found {where}, and {total}; "
+            f"probably {cause}: use the same function for both"
+        )
+    return f"{total}; the farthest: {where}"
 
 
-def fitted_propensities(draws: Draws, alpha: float) -> Result:
+def fitted_propensities(draws: Draws, alpha: float) -> str:
     """Fit the propensities to the logs again, and compare."""
     p, y = draws.expected["exposed"].ravel(), draws.found["exposed"].ravel()
-    open_ = (p > 0) & (p < 1)
-    fit = refitted(p[open_], y[open_])
+    fit = refitted(*(each[(p > 0) & (p < 1)] for each in (p, y)))
     most = 2 * float(np.log(_N_CHECKS / alpha))
     about = (
         f"slope {fit.slope:.3f} and intercept {fit.intercept:+.3f} in a logistic regression of "
@@ -190,16 +154,15 @@ def fitted_propensities(draws: Draws, alpha: float) -> Result:
         f"{fit.ratio:.1f}, limit {most:.1f})"
     )
     if not fit.ratio <= most:
-        return (
+        raise WorldError(
             "propensities must come back when they are fitted to the log, with slope 1 and "
             f"intercept 0; found {about}; probably propensity() is tempered or scaled but the "
             "draw is not, or the reverse: use one function for both"
-        ), ""
-    return "", about
+        )
+    return about
 
 
-@dataclass(frozen=True, slots=True)
-class Refit:
+class Refit(NamedTuple):
     """`logit P(y) = intercept + slope · logit p`, and its likelihood ratio over (0, 1)."""
 
     intercept: float
@@ -208,7 +171,7 @@ class Refit:
 
 
 def refitted(p: Numbers, y: Numbers) -> Refit:
-    """Fit `logit P(y) = a + b · logit p` and return by how much that is likelier than (0, 1)."""
+    """Fit `logit P(y) = a + b · logit p` by Newton's method; equal p leave a alone to be fitted."""
     x = np.stack([np.ones(len(p)), logit(p)])
     if not len(p) or np.ptp(x[1]) < 1e-6:
         x = x[:1]
@@ -236,7 +199,7 @@ def refitted(p: Numbers, y: Numbers) -> Refit:
 
 
 def groups(values: Numbers, expected: Numbers) -> NDArray[np.int64]:
-    """Return groups by size of `values` with about as much expected in each; equals together."""
+    """Return groups by size of `values`, with about as much expected in each; equals together."""
     place = np.unique(values, return_inverse=True)[1]
     each = np.bincount(place, expected)
     share = (np.cumsum(each) - each / 2) / max(float(each.sum()), 1e-300)
@@ -256,5 +219,5 @@ def deviations(counts: Numbers, expected: Numbers, sizes: Numbers) -> Numbers:
 
 
 def limit(alpha: float, n_tests: int) -> float:
-    """Return the limit of |z| that one of the tests passes wrongly with `alpha` at most."""
+    """Return the limit of |z| that one of the tests passes wrongly with probability `alpha`."""
     return float(np.sqrt(2 * np.log(2 * n_tests / alpha)))
