@@ -90,7 +90,7 @@ def test_json_is_what_is_written(dataset: Path, tmp_path: Path, run: Run) -> Non
         (("--set", "space.rates=[0.1,0.2]"), "did you mean 'rate'"),
         (("--estimator", "robust-shared"), "found 'robust-shared'; choose one of them"),
         (("--estimator", "standard", "popularity"), "['standard', 'popularity']"),
-        (("--k", 5, 10), "selection.k=[5, 10]"),
+        (("--k", 5, 10), "selection.k must be a whole number; found selection.k=[5, 10]"),
         (("--exposure", "pop"), "must have something to learn"),
         (("--methods", "ips"), "one of erm, ps, acl, or your own as module:name; found 'ips'; did"),
     ],

@@ -18,15 +18,13 @@ import typer
 import counterplay
 from counterplay.cli import console, signals
 from counterplay.cli.arguments import spread
-from counterplay.cli.datasets import datasets
-from counterplay.cli.download import download
+from counterplay.cli.datasets import datasets, download
 from counterplay.cli.evaluate import compare, evaluate
-from counterplay.cli.export import export
 from counterplay.cli.options import Command, Group
 from counterplay.cli.prepare import prepare
-from counterplay.cli.recommend import recommend
 from counterplay.cli.report import report
 from counterplay.cli.run import demo, run
+from counterplay.cli.serving import export, recommend
 from counterplay.cli.train import train
 from counterplay.cli.tune import tune
 from counterplay.cli.usage import UsageError, sentence

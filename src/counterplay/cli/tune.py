@@ -6,58 +6,58 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
-
 from counterplay.cli import console
-from counterplay.cli.options import Config, Json, Protocol, Seed, several_settings
+from counterplay.cli.options import (
+    Candidate,
+    Config,
+    Exposure,
+    Json,
+    Protocol,
+    Seed,
+    SplitData,
+    option,
+    several_settings,
+)
 from counterplay.learning.methods import METHODS
 
-_Model = Literal["pop", "cf", "mlp", "ncf", "gmf", "attn"]
 _SHOWN = 5  # trials of a method, the best first
+
+_Out = Annotated[
+    Path, option("Directory for trials and best runs. Continues an interrupted tuning.")
+]
+_Methods = Annotated[
+    list[str] | None,
+    option(
+        f"Methods, one or more of: {', '.join(METHODS)}, or your own as module:name.", default="all"
+    ),
+]
+_Epochs = Annotated[int | None, option("Maximum number of epochs per trial.", min=1, default="100")]
+_Estimator = Annotated[
+    list[str] | None,
+    option(
+        "Estimator that selects the best trial: standard, popularity, propensity or logged.",
+        default="popularity",
+    ),
+]
+_Metric = Annotated[
+    Literal["hit", "ndcg", "dcg", "mrr"] | None,
+    option("Metric that selects the best trial.", default="hit"),
+]
 
 
 def tune(
-    data: Annotated[Path, typer.Argument(help="Dataset directory with a split.")],
-    out: Annotated[
-        Path,
-        typer.Option(help="Directory for trials and best runs. Continues an interrupted tuning."),
-    ],
-    methods: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=f"Methods, one or more of: {', '.join(METHODS)}, or your own as module:name.",
-            show_default="all",
-        ),
-    ] = None,
-    candidate: Annotated[
-        _Model | None, typer.Option(help="Model to train.", show_default="gmf")
-    ] = None,
-    exposure: Annotated[
-        _Model | None, typer.Option(help="Exposure model, for ps and acl.", show_default="gmf")
-    ] = None,
+    data: SplitData,
+    out: _Out,
+    methods: _Methods = None,
+    candidate: Candidate = None,
+    exposure: Exposure = None,
     trials: Annotated[
-        int | None, typer.Option(help="Number of trials per method.", min=1, show_default="20")
+        int | None, option("Number of trials per method.", min=1, default="20")
     ] = None,
-    epochs: Annotated[
-        int | None,
-        typer.Option(help="Maximum number of epochs per trial.", min=1, show_default="100"),
-    ] = None,
-    estimator: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Estimator that selects the best trial: standard, popularity, propensity or "
-            "logged.",
-            show_default="popularity",
-        ),
-    ] = None,
-    metric: Annotated[
-        Literal["hit", "ndcg", "dcg", "mrr"] | None,
-        typer.Option(help="Metric that selects the best trial.", show_default="hit"),
-    ] = None,
-    k: Annotated[
-        list[int] | None,
-        typer.Option("--k", help="Cutoff k of the metric.", min=1, show_default="10"),
-    ] = None,
+    epochs: _Epochs = None,
+    estimator: _Estimator = None,
+    metric: _Metric = None,
+    k: Annotated[list[int] | None, option("Cutoff k of the metric.", min=1, default="10")] = None,
     protocol: Protocol = None,
     seed: Seed = None,
     config: Config = None,
