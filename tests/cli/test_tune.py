@@ -15,7 +15,7 @@ from rich.console import Console
 import counterplay as cp
 from counterplay.cli import console
 from counterplay.data.files import read_json
-from counterplay.tuning import tuning
+from counterplay.tuning import search
 
 from .conftest import Run, wait_for
 
@@ -111,7 +111,7 @@ def test_failures_are_told(
     def diverge(*_: object, **__: object) -> None:
         raise cp.DivergedError("losses must stay finite; found nan; lower the rates")
 
-    monkeypatch.setattr(tuning, "train_run", diverge)
+    monkeypatch.setattr(search, "train_run", diverge)
     outcome = run("tune", dataset, "--out", tmp_path / "out", *FAST)
     assert outcome.code == 0, outcome.err
     for method in ("erm", "acl"):
@@ -126,7 +126,7 @@ def test_an_interruption_says_how_it_goes_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(tuning, "train_run", interrupt)
+        patched.setattr(search, "train_run", interrupt)
         outcome = run("tune", dataset, "--out", tmp_path / "out", *FAST)
     assert outcome.code == 130
     assert "same command" in outcome.err

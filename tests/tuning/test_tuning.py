@@ -19,9 +19,8 @@ from counterplay.runs.candidates import staged
 from counterplay.runs.config import RunConfig
 from counterplay.runs.training import read_record, train_run
 from counterplay.settings import configured
-from counterplay.tuning import tuning
+from counterplay.tuning import search
 from counterplay.tuning.space import Tuning, first_settings
-from counterplay.tuning.trials import Trials
 from counterplay.tuning.tuning import tune_methods
 
 pytestmark = pytest.mark.filterwarnings("ignore::counterplay.CounterplayWarning")  # few epochs
@@ -224,7 +223,7 @@ def test_interrupted_between_trials_it_goes_on(
     assert same(folder, tmp_path)
 
 
-@pytest.mark.parametrize("at", ["epoch", "estimate", "add"])
+@pytest.mark.parametrize("at", ["epoch", "estimate", "_tell"])
 def test_interrupted_within_a_trial_it_goes_on(
     at: str, folder: Path, dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,9 +246,9 @@ def test_interrupted_within_a_trial_it_goes_on(
         return stopped
 
     with monkeypatch.context() as patched:
-        patched.setattr(tuning, "train_run", train)
+        patched.setattr(search, "train_run", train)
         if at != "epoch":
-            place = tuning._Judge if at == "estimate" else Trials
+            place = search.Judge if at == "estimate" else search.Search
             patched.setattr(place, at, stop_if_broken(getattr(place, at)))
         with pytest.raises(KeyboardInterrupt):
             tune_methods(dataset, tmp_path, settings())
@@ -272,7 +271,7 @@ def test_more_trials_go_on_to_where_they_would_have_been(
 def test_what_is_finished_is_not_done_again(
     result: dict[str, Any], folder: Path, dataset: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tuning, "train_run", None)
+    monkeypatch.setattr(search, "train_run", None)
     assert tune_methods(dataset, folder, settings()) == result
 
 
@@ -311,7 +310,7 @@ def diverging(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[str]:
             raise cp.DivergedError("losses must stay finite; found nan; lower the rates")
         return train_run(data, out, config, **options)
 
-    monkeypatch.setattr(tuning, "train_run", train)
+    monkeypatch.setattr(search, "train_run", train)
     return trained
 
 
@@ -387,7 +386,7 @@ def test_before_the_first_trial_is_over_everything_may_change(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(tuning._Judge, "estimate", interrupt)
+        patched.setattr(search.Judge, "estimate", interrupt)
         with pytest.raises(KeyboardInterrupt):
             tune_methods(dataset, tmp_path, settings("training.rate=0.05"))
     tune_methods(dataset, tmp_path, settings())
@@ -471,7 +470,7 @@ def test_only_the_notes_of_the_best_are_passed_on(
         warnings.warn(f"of {out.name}", cp.CounterplayWarning, stacklevel=1)
         return train_run(data, out, config, **options)
 
-    monkeypatch.setattr(tuning, "train_run", train)
+    monkeypatch.setattr(search, "train_run", train)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = tune_methods(dataset, tmp_path, settings("methods=['erm']"))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import platform
+import traceback
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from counterplay.data.publishing import check_free, working_directory
 from counterplay.data.store import load_split
-from counterplay.errors import DataError
+from counterplay.errors import ConfigError, CounterplayError, DataError
 from counterplay.learning.fitting import fit, threads_for
 from counterplay.learning.methods import method_of
 from counterplay.notes import noted, tell
@@ -33,10 +36,11 @@ from counterplay.runs.validating import Judge
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from counterplay.data.splits import Split
     from counterplay.learning.fitting import Callback
+    from counterplay.learning.method import Method
     from counterplay.learning.records import Epoch, Fit
 
 _VERSIONS = ("counterplay", "numpy", "polars", "pyarrow", "torch")
@@ -71,7 +75,12 @@ def train_run(
         elif (place / RECORD).exists():
             clear(place)
             return check_run(place)
-        return _trained(data, split or load_split(data), place, config, asked, callbacks)
+        try:
+            return _trained(data, split or load_split(data), place, config, asked, callbacks)
+        except (ConfigError, DataError):
+            if not resume:  # the same command may be given again
+                clear(place)
+            raise
 
 
 def _trained(
@@ -95,9 +104,9 @@ def _trained(
     held_out = bool(split.counts["validation"])  # without, the last epoch is kept
     judge = Judge(split, train, config.validation, streams) if held_out else None
     begin(folder, asked)
-    with noted() as notes:
-        method = method_of(config.method)(players, train, config.of_method())
-        checkpoint = folder / CHECKPOINT
+    kind, checkpoint = method_of(config.method), folder / CHECKPOINT
+    with noted() as notes, _blamed(kind):
+        method = kind(players, train, config.of_method())
         found = fit(method, validate=judge, callbacks=callbacks, checkpoint=checkpoint)
     record = _record(config, data, split, found, judge) | {"notes": notes}
     record = {"format": FORMAT, **record, "threads": threads_for(config.training.batch_size)}
@@ -106,12 +115,26 @@ def _trained(
     return record
 
 
+@contextmanager
+def _blamed(method: type[Method[Any]]) -> Iterator[None]:
+    """Say where the code of a user's own method failed, if it did."""
+    try:
+        yield
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [each for each in frames if each.filename == inspect.getfile(method)]
+        ours = method.__module__.startswith("counterplay.") or isinstance(error, CounterplayError)
+        if ours or not own:
+            raise
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ConfigError(
+            f"the code of a method must run without errors; found {said} in '{own[-1].filename}', "
+            f"line {own[-1].lineno}; correct it, and give the same command again"
+        ) from error
+
+
 def _record(
-    config: RunConfig,
-    data: str | Path,
-    split: Split,
-    fit: Fit,
-    judge: Judge | None,
+    config: RunConfig, data: str | Path, split: Split, fit: Fit, judge: Judge | None
 ) -> dict[str, Any]:
     return {
         "configuration": config.model_dump(mode="json"),
