@@ -136,8 +136,7 @@ def _account(error: Exception, arguments: list[str], name: str) -> tuple[int, st
     if isinstance(error, MemoryError) or "allocate memory" in str(error):  # torch has no class
         found = str(error) or "too little"
         return FAILED, f"the work must fit into memory; found {found}; ask for less"
-    refusal = _refusal(error)
-    if refusal is not None:
+    if refusal := _refusal(error):
         return BAD_INPUT, refusal
     return FAILED, (
         f"this is a mistake in {NAME}; found {type(error).__name__}: {error}; "
@@ -147,19 +146,18 @@ def _account(error: Exception, arguments: list[str], name: str) -> tuple[int, st
 
 def _refusal(error: Exception) -> str | None:
     """Return the sentence of what the system refused, whoever asked it; None if it was not that."""
-    said = str(error)
-    number = error.errno if isinstance(error, OSError) else None
-    place = getattr(error, "filename", None)
+    number, place, reason = (
+        getattr(error, name, None) for name in ("errno", "filename", "strerror")
+    )
     where = "" if place is None else f" at '{os.fsdecode(place)}'"
-    if number in (errno.ENOSPC, errno.EDQUOT) or _FULL.search(said):
+    if number in (errno.ENOSPC, errno.EDQUOT) or _FULL.search(str(error)):
         return (
             f"the disk must have room for what is written; found no space left{where}; free some, "
             "and give the same command again"
         )
-    if isinstance(error, OSError) or _REFUSED.search(said):
-        reason = (isinstance(error, OSError) and error.strerror) or said
+    if isinstance(error, OSError) or _REFUSED.search(str(error)):
         return (
-            f"files must be readable and writable; found {reason}{where}; check the path, its "
-            "permissions and the disk"
+            f"files must be readable and writable; found {reason or error}{where}; check the path, "
+            "its permissions and the disk"
         )
     return None

@@ -103,13 +103,12 @@ def _show(record: dict[str, Any], out: Path) -> None:
     configuration = record["configuration"]
     names = [configuration[role]["name"] for role in record["parameters"]]
     counts = " and ".join(f"{count:,}" for count in record["parameters"].values())
+    done = f"{len(record['epochs'])}, the best is {record['best_epoch']}; {record['stopped']}"
     rows = {
         "method": f"{configuration['method']}: {' against '.join(names)}, {counts} parameters",
-        "epochs": f"{len(record['epochs'])}, the best is {record['best_epoch']}; "
-        f"{record['stopped']}",
+        "epochs": done,
     }
-    found = record["validation"]
-    if found:
+    if found := record["validation"]:
         value, low, high = (number(found[key]) for key in ("value", "low", "high"))
         rows["validation"] = (
             f"{metric(found['metric'], found['k'])} {value} [{low}, {high}] on {found['n']:,} "
@@ -119,9 +118,6 @@ def _show(record: dict[str, Any], out: Path) -> None:
     if last["propensity"]:
         low, mean, high = last["propensity"]
         beta = ", ".join(f"{value:.2f}" for value in last["beta"])
-        rows["propensities"] = (
-            f"{low:.3f} to {high:.3f}, mean {mean:.3f}; effective sample {last['ess']:.0%}; "
-            f"β {beta}"
-        )
-    rows["written to"] = str(out)
-    console.print_pairs(rows)
+        spread = f"{low:.3f} to {high:.3f}, mean {mean:.3f}"
+        rows["propensities"] = f"{spread}; effective sample {last['ess']:.0%}; β {beta}"
+    console.print_pairs(rows | {"written to": str(out)})

@@ -108,12 +108,14 @@ def _one(values: list[Any] | None) -> Any:
 
 
 def _show(result: dict[str, Any], out: Path) -> None:
+    from counterplay.report.words import number
+
     for found in result["methods"]:
         trials, failed = found["trials"], found["failed"]
         title = f"{found['method']}: {len(trials)} trials, {len(failed)} failed"
         judged = [each for each in trials if each["number"] not in failed]
         if not judged:
-            console.out.print(f"{title}; the first: {trials[0]['failed']}", markup=False)
+            console.out.print(f"{title}; the first: {trials[0]['failed']}")
             continue
         best = sorted(judged, key=lambda each: -each["estimate"]["value"])[:_SHOWN]
         first = best[0]["estimate"]
@@ -122,9 +124,10 @@ def _show(result: dict[str, Any], out: Path) -> None:
             f"{first['protocol']}, {first['n']:,} validation rows",
             {
                 "trial": [f"{each['number']}: {_settings(each['settings'])}" for each in best],
-                "value": [f"{each['estimate']['value']:.4f}" for each in best],
-                "low": [_number(each["estimate"]["low"]) for each in best],
-                "high": [_number(each["estimate"]["high"]) for each in best],
+                **{
+                    key: [number(each["estimate"][key]) for each in best]
+                    for key in ("value", "low", "high")
+                },
                 "epochs": [str(each["epochs"]) for each in best],
             },
         )
@@ -132,19 +135,9 @@ def _show(result: dict[str, Any], out: Path) -> None:
     runs = [shlex.quote(str(out / found["run"])) for found in result["methods"] if found["run"]]
     if runs:
         command = "compare" if len(runs) > 1 else "evaluate"
-        console.out.print(
-            f"next, on test rows: counterplay {command} {' '.join(runs)}", markup=False
-        )
+        console.out.print(f"next, on test rows: counterplay {command} {' '.join(runs)}")
 
 
 def _settings(settings: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{key.removeprefix('training.')} {value:.3g}"
-        if isinstance(value, float)
-        else f"{key.removeprefix('training.')} {value}"
-        for key, value in settings.items()
-    )
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4f}"
+    short = {key: f"{it:.3g}" if isinstance(it, float) else it for key, it in settings.items()}
+    return ", ".join(f"{key.removeprefix('training.')} {value}" for key, value in short.items())

@@ -57,10 +57,9 @@ def train_run(
 ) -> dict[str, Any]:
     """Train on the dataset directory `data`, write the run directory `out`, return its record.
 
-    Ratings are predicted with the squared loss; with any other, every training row is a positive.
-    With `resume`, what broke off in `out` goes on, and what is finished is not done again; either
-    must have begun with the same configuration, log and split. Whoever has the data loaded already
-    hands them on as `split`.
+    The squared loss predicts ratings; with any other, every training row is a positive. With
+    `resume`, an interrupted run continues and a finished one is returned, if the configuration,
+    log and split are the same. `split` is the data, where they are loaded already.
     """
     config, folder = config or RunConfig(), Path(out)
     config.of_method()
@@ -108,8 +107,8 @@ def _trained(
     with noted() as notes, _blamed(kind):
         method = kind(players, train, config.of_method())
         found = fit(method, validate=judge, callbacks=callbacks, checkpoint=checkpoint)
-    record = _record(config, data, split, found, judge) | {"notes": notes}
-    record = {"format": FORMAT, **record, "threads": threads_for(config.training.batch_size)}
+    record = _record(config, data, split, found, judge)
+    record |= {"notes": notes, "threads": threads_for(config.training.batch_size)}
     record["files"] = write_run(folder, record, found)
     tell(notes)
     return record
@@ -136,7 +135,9 @@ def _blamed(method: type[Method[Any]]) -> Iterator[None]:
 def _record(
     config: RunConfig, data: str | Path, split: Split, fit: Fit, judge: Judge | None
 ) -> dict[str, Any]:
+    sign = 1 if judge is None else judge.sign
     return {
+        "format": FORMAT,
         "configuration": config.model_dump(mode="json"),
         "seed": config.training.seed,
         "versions": versions(),
@@ -152,7 +153,7 @@ def _record(
             for name, player in fit.players.items()
             if name != "link"
         },
-        "epochs": [_told(epoch, 1 if judge is None else judge.sign) for epoch in fit.epochs],
+        "epochs": [_told(epoch, sign) for epoch in fit.epochs],
         "best_epoch": fit.best_epoch,
         "ess": fit.ess,
         "stopped": fit.stopped,
