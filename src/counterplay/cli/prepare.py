@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from counterplay.cli import console
-from counterplay.cli.options import (
-    ItemColumn,
-    Json,
-    Order,
-    Overwrite,
-    RatingColumn,
-    TimeColumn,
-    UserColumn,
-    column,
-    option,
-)
+from counterplay.cli import console, options
+from counterplay.cli.options import column, option
 
 if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
@@ -96,10 +86,10 @@ def prepare(
     source: _Source,
     out: _Out,
     format: _Format = None,  # noqa: A002 - the word that everybody looks for
-    user: UserColumn = None,
-    item: ItemColumn = None,
-    rating: RatingColumn = None,
-    time: TimeColumn = None,
+    user: options.UserColumn = None,
+    item: options.ItemColumn = None,
+    rating: options.RatingColumn = None,
+    time: options.TimeColumn = None,
     exposed: _Exposed = None,
     propensity: _Propensity = None,
     position: _Position = None,
@@ -107,7 +97,7 @@ def prepare(
     user_features: _UserFeatures = None,
     item_features: _ItemFeatures = None,
     duplicates: _Duplicates = "all",
-    order: Order = None,
+    order: options.Order = None,
     threshold: _Threshold = None,
     items_above: _ItemsAbove = 0,
     users_above: _UsersAbove = 0,
@@ -120,8 +110,8 @@ def prepare(
     test_from: _TestFrom = None,
     seed: _Seed = None,
     name: _Name = None,
-    overwrite: Overwrite = False,
-    as_json: Json = False,
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
 ) -> None:
     """Check, encode, filter and split a log, and write it as a dataset directory.
 

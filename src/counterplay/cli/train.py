@@ -5,17 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from counterplay.cli import console
-from counterplay.cli.options import (
-    Candidate,
-    Config,
-    Exposure,
-    Json,
-    Seed,
-    SplitData,
-    option,
-    several_settings,
-)
+from counterplay.cli import console, options
+from counterplay.cli.options import option, several_settings
 from counterplay.learning.methods import METHODS
 
 _Method = Annotated[
@@ -43,11 +34,11 @@ _Track = Annotated[
 
 
 def train(
-    data: SplitData,
+    data: options.SplitData,
     out: Annotated[Path, option("New run directory to write.")],
     method: _Method = None,
-    candidate: Candidate = None,
-    exposure: Exposure = None,
+    candidate: options.Candidate = None,
+    exposure: options.Exposure = None,
     recipe: _Recipe = None,
     dim: Annotated[
         int | None, option("Hidden dimension of both models.", min=1, default="32")
@@ -55,12 +46,12 @@ def train(
     alpha: _Alpha = None,
     rate: Annotated[float | None, option("Learning rate.", default="0.01")] = None,
     epochs: Annotated[int | None, option("Maximum number of epochs.", min=1, default="50")] = None,
-    seed: Seed = None,
-    config: Config = None,
+    seed: options.Seed = None,
+    config: options.Config = None,
     assignments: Annotated[list[str] | None, several_settings("training.patience=20")] = None,
     track: _Track = None,
     resume: Annotated[bool, option("Continue an interrupted run at --out.", "--resume")] = False,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Train a model: plain (erm), propensity-weighted (ps), adversarial (acl) or your own method.
 
@@ -70,7 +61,7 @@ def train(
     from counterplay.runs.config import run_config
     from counterplay.runs.training import train_run
 
-    options: dict[str, Any] = {
+    given: dict[str, Any] = {
         "method": method,
         "candidate.name": candidate,
         "exposure.name": exposure,
@@ -82,7 +73,7 @@ def train(
         "training.epochs": epochs,
         "training.seed": seed,
     }
-    settings = run_config(config, assignments or (), options)
+    settings = run_config(config, assignments or (), given)
     with (
         console.notes(),
         console.resumable("continue with the same command and --resume"),

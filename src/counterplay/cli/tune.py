@@ -6,18 +6,8 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from counterplay.cli import console
-from counterplay.cli.options import (
-    Candidate,
-    Config,
-    Exposure,
-    Json,
-    Protocol,
-    Seed,
-    SplitData,
-    option,
-    several_settings,
-)
+from counterplay.cli import console, options
+from counterplay.cli.options import option, several_settings
 from counterplay.learning.methods import METHODS
 
 _SHOWN = 5  # trials of a method, the best first
@@ -46,11 +36,11 @@ _Metric = Annotated[
 
 
 def tune(
-    data: SplitData,
+    data: options.SplitData,
     out: _Out,
     methods: _Methods = None,
-    candidate: Candidate = None,
-    exposure: Exposure = None,
+    candidate: options.Candidate = None,
+    exposure: options.Exposure = None,
     trials: Annotated[
         int | None, option("Number of trials per method.", min=1, default="20")
     ] = None,
@@ -58,11 +48,11 @@ def tune(
     estimator: _Estimator = None,
     metric: _Metric = None,
     k: Annotated[list[int] | None, option("Cutoff k of the metric.", min=1, default="10")] = None,
-    protocol: Protocol = None,
-    seed: Seed = None,
-    config: Config = None,
+    protocol: options.Protocol = None,
+    seed: options.Seed = None,
+    config: options.Config = None,
     assignments: Annotated[list[str] | None, several_settings("space.rate=[0.01,0.1]")] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Tune each method with the same number of trials on validation rows; keep the best runs.
 
@@ -72,7 +62,7 @@ def tune(
     from counterplay.tuning.space import Tuning
     from counterplay.tuning.tuning import tune_methods
 
-    options: dict[str, Any] = {
+    given: dict[str, Any] = {
         "methods": methods or None,
         "candidate.name": candidate,
         "exposure.name": exposure,
@@ -84,7 +74,7 @@ def tune(
         "selection.protocol": protocol,
         "seed": seed,
     }
-    settings = configured(Tuning, config, assignments or (), options)
+    settings = configured(Tuning, config, assignments or (), given)
     what = f"tuning on {data.name}"
     with (
         console.notes(),

@@ -21,12 +21,7 @@ from counterplay.runs.defaults import training_for, validation_for
 if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
 
-_SHARED = {
-    "training.rate": "rate",
-    "training.l2": "l2",
-    "training.batch_size": "batch_size",
-    "training.n_negatives": "n_negatives",
-}
+_SHARED = {f"training.{name}": name for name in ("rate", "l2", "batch_size", "n_negatives")}
 
 
 def _selects(name: str) -> str:
