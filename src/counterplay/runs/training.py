@@ -107,11 +107,53 @@ def _trained(
     with noted() as notes, _blamed(kind):
         method = kind(players, train, config.of_method())
         found = fit(method, validate=judge, callbacks=callbacks, checkpoint=checkpoint)
-    record = _record(config, data, split, found, judge)
-    record |= {"notes": notes, "threads": threads_for(config.training.batch_size)}
+    record = _record(config, data, split, found, judge) | {"notes": notes}
+    record = {"format": FORMAT, **record, "threads": threads_for(config.training.batch_size)}
     record["files"] = write_run(folder, record, found)
     tell(notes)
     return record
+
+
+def _record(
+    config: RunConfig,
+    data: str | Path,
+    split: Split,
+    fit: Fit,
+    judge: Judge | None,
+) -> dict[str, Any]:
+    return {
+        "configuration": config.model_dump(mode="json"),
+        "seed": config.training.seed,
+        "versions": versions(),
+        "data": str(Path(data).resolve()),
+        "dataset": {
+            "name": split.interactions.name,
+            "fingerprint": split.interactions.fingerprint,
+            "split": split.kind,
+            "split_fingerprint": split.fingerprint,
+        },
+        "parameters": {
+            name: sum(value.numel() for value in player.parameters())
+            for name, player in fit.players.items()
+            if name != "link"
+        },
+        "epochs": [_told(epoch, 1 if judge is None else judge.sign) for epoch in fit.epochs],
+        "best_epoch": fit.best_epoch,
+        "ess": fit.ess,
+        "stopped": fit.stopped,
+        "validation": None if judge is None else judge.estimate(fit.candidate),
+    }
+
+
+def _told(epoch: Epoch, sign: int) -> dict[str, Any]:
+    """Return an epoch as plain values; of an error, learning was told the negative."""
+    value = epoch.validation
+    return epoch.to_dict() | {"validation": None if value is None else sign * value}
+
+
+def versions() -> dict[str, str]:
+    """Return what results may depend on."""
+    return {"python": platform.python_version()} | {name: version(name) for name in _VERSIONS}
 
 
 @contextmanager
@@ -130,43 +172,3 @@ def _blamed(method: type[Method[Any]]) -> Iterator[None]:
             f"the code of a method must run without errors; found {said} in '{own[-1].filename}', "
             f"line {own[-1].lineno}; correct it, and give the same command again"
         ) from error
-
-
-def _record(
-    config: RunConfig, data: str | Path, split: Split, fit: Fit, judge: Judge | None
-) -> dict[str, Any]:
-    sign = 1 if judge is None else judge.sign
-    return {
-        "format": FORMAT,
-        "configuration": config.model_dump(mode="json"),
-        "seed": config.training.seed,
-        "versions": versions(),
-        "data": str(Path(data).resolve()),
-        "dataset": {
-            "name": split.interactions.name,
-            "fingerprint": split.interactions.fingerprint,
-            "split": split.kind,
-            "split_fingerprint": split.fingerprint,
-        },
-        "parameters": {
-            name: sum(value.numel() for value in player.parameters())
-            for name, player in fit.players.items()
-            if name != "link"
-        },
-        "epochs": [_told(epoch, sign) for epoch in fit.epochs],
-        "best_epoch": fit.best_epoch,
-        "ess": fit.ess,
-        "stopped": fit.stopped,
-        "validation": None if judge is None else judge.estimate(fit.candidate),
-    }
-
-
-def _told(epoch: Epoch, sign: int) -> dict[str, Any]:
-    """Return an epoch as plain values; of an error, learning was told the negative."""
-    value = epoch.validation
-    return epoch.to_dict() | {"validation": None if value is None else sign * value}
-
-
-def versions() -> dict[str, str]:
-    """Return what results may depend on."""
-    return {"python": platform.python_version()} | {name: version(name) for name in _VERSIONS}
