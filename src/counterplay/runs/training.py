@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import platform
+import sys
 import traceback
 from contextlib import contextmanager
 from dataclasses import replace
@@ -162,8 +162,8 @@ def _blamed(method: type[Method[Any]]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        own = [each for each in frames if each.filename == inspect.getfile(method)]
+        file = getattr(sys.modules.get(method.__module__), "__file__", None)
+        own = [each for each in traceback.extract_tb(error.__traceback__) if each.filename == file]
         ours = method.__module__.startswith("counterplay.") or isinstance(error, CounterplayError)
         if ours or not own:
             raise

@@ -35,12 +35,19 @@ _PARQUET = (".parquet", ".pq")
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """The candidate of a run, and all rows of the data that it was trained on."""
+    """The candidate of a run, and all rows of the data that it was trained on.
 
-    record: dict[str, Any]  # what `run.json` says
+    Attributes:
+        record: What `run.json` says.
+        model: The candidate.
+        log: Train, validation and test together: what its users have done by now.
+        train: The rows that it was trained on, with ratings if it predicts them.
+    """
+
+    record: dict[str, Any]
     model: Scorer
-    log: Interactions  # train, validation and test together: what users have done by now
-    train: Interactions  # what it was trained on, with ratings if it predicts them
+    log: Interactions
+    train: Interactions
 
     @property
     def scores(self) -> ModelScores:
