@@ -1,0 +1,179 @@
+"""What rows whose item was drawn at random say of the dials.
+
+Such a row is clicked with the probability
+
+    P = 1 − exp(−exp(b + (1 − γ) · log(c_i + 1) + (1 − λ) · T(u, i) − A_λ(i))),
+
+what is left of the click log when exposure is taken off. For each pair of dials b is the likeliest;
+the box is where the log-likelihood, with priors of the dials, is within 3 of its maximum.
+
+With t = e^b · h, h = (c_i + 1)^(1 − γ) · e^((1 − λ) T − A_λ), a row that was not clicked adds −t:
+all of them together are −e^b times one product of matrices for the whole grid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from counterplay.errors import DataError
+from counterplay.metrics.dials import Box
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from counterplay.metrics.click_model import Exposures
+    from counterplay.metrics.dials import Dials
+
+    Floats = NDArray[np.float64]
+    Priors = tuple[Dials, Dials]
+
+GAMMA_GRID = tuple(round(-0.25 + 0.05 * step, 2) for step in range(31))
+LAMBDA_GRID = tuple(round(-0.4 + 0.1 * step, 1) for step in range(17))
+PRIORS: Priors = ((0.5, 0.35), (0.2, 0.35))  # mean and standard deviation of γ and of λ
+WITHIN = 3.0  # of the greatest log-likelihood: dials that are still held possible
+EXPOSURE_ONLY = 0.8  # a λ above it: clicks show exposure, not taste
+SCALE_SPREAD = 0.2  # prior standard deviation of the logarithm of a scale
+_ROWS = 1 << 16  # at a time
+_STEPS = 50  # of Newton's method, for b
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedDials:
+    """Dials, and those that are possible beside them.
+
+    Attributes:
+        gamma: The likeliest share of popularity that is exposure.
+        lam: The likeliest share of the personal part that is.
+        intercept: b at these dials.
+        box: The pairs of the grid that are held possible, with the likeliest as its point.
+        log_likelihoods: With priors, `[len(gammas), len(lambdas)]`.
+        n: Number of rows.
+        n_clicks: How many of them were clicked.
+    """
+
+    gamma: float
+    lam: float
+    intercept: float
+    box: Box
+    log_likelihoods: Floats
+    n: int
+    n_clicks: float
+
+    @property
+    def exposure_only(self) -> bool:
+        """Whether what is personal in the clicks is nearly all exposure: test online instead."""
+        return self.lam > EXPOSURE_ONLY
+
+
+def fit_dials(
+    exposures: Exposures,
+    clicked: NDArray[np.bool_] | NDArray[np.floating],
+    *,
+    gammas: Sequence[float] = GAMMA_GRID,
+    lambdas: Sequence[float] = LAMBDA_GRID,
+    priors: Priors | None = PRIORS,
+) -> FittedDials:
+    """Fit the dials to rows whose items were drawn at random.
+
+    Args:
+        exposures: Of the rows, by a click model that knows all `lambdas`.
+        clicked: Whether a row was clicked, or with which probability, `[n]`.
+        gammas: Of the grid.
+        lambdas: Of the grid.
+        priors: Mean and standard deviation of γ and of λ; None for no prior.
+    """
+    outcome = np.asarray(clicked, np.float64)
+    n_clicks = float(outcome.sum())
+    if outcome.shape != (len(exposures),) or not 0 < n_clicks < len(outcome):
+        raise DataError(
+            "dials are set by random rows of which some were clicked and some were not; found "
+            f"{n_clicks:g} clicks in {len(outcome):,} rows, and exposures of {len(exposures):,}; "
+            "collect more random rows"
+        )
+    first, second = 1 - np.array(gammas), 1 - np.array(lambdas)
+    shifts = np.stack([exposures.shift(lam) for lam in lambdas], axis=1)  # [n, L]
+
+    def factors(rows: slice | NDArray[np.intp]) -> tuple[Floats, Floats]:
+        personal = exposures.taste[rows, None] * second - shifts[rows]
+        return np.exp(np.multiply.outer(first, exposures.popularity[rows])), np.exp(personal)
+
+    passed: Floats = np.zeros((len(first), len(second)))  # Σ h over what was not clicked
+    for begin in range(0, len(outcome), _ROWS):
+        part = slice(begin, begin + _ROWS)
+        popular, personal = factors(part)
+        passed += popular @ ((1 - outcome[part])[:, None] * personal)
+    hits = np.flatnonzero(outcome)
+    popular, personal = factors(hits)
+    likelihoods, intercepts = np.empty_like(passed), np.empty_like(passed)
+    for place in range(len(first)):
+        likelihoods[place], intercepts[place] = _profile(
+            popular[place, :, None] * personal, outcome[hits], passed[place]
+        )
+    for axis, (prior, grid) in enumerate(zip(priors or (), (gammas, lambdas), strict=False)):
+        penalty = ((np.array(grid) - prior[0]) / prior[1]) ** 2 / 2
+        likelihoods -= penalty[:, None] if axis == 0 else penalty
+    row, column = divmod(int(likelihoods.argmax()), len(lambdas))
+    best = float(gammas[row]), float(lambdas[column])
+    admitted = np.argwhere(likelihoods >= likelihoods.max() - WITHIN).tolist()
+    box = Box(tuple((float(gammas[one]), float(lambdas[other])) for one, other in admitted), best)
+    intercept = float(intercepts[row, column])
+    return FittedDials(*best, intercept, box, likelihoods, len(outcome), n_clicks)
+
+
+def true_dials(exposures: Exposures, relevance: Floats) -> FittedDials:
+    """Return the dials of a world from true probabilities of a click on pairs drawn at random.
+
+    They are what endless random rows would say: the likelihood of `fit_dials`, with no prior.
+    """
+    return fit_dials(exposures, relevance, priors=None)
+
+
+def shrunk_scale(
+    unbiased: NDArray[np.floating], error: float, believed: NDArray[np.floating]
+) -> float:
+    """Return the factor that brings values to the level of unbiased ones, shrunk towards 1.
+
+    Args:
+        unbiased: Values of candidates on random rows alone, `[F]`.
+        error: Standard error of their mean.
+        believed: Values of the same candidates at the fitted dials, `[F]`.
+
+    Example:
+        >>> round(shrunk_scale(np.array([2.0]), 0.0, np.array([1.0])), 3)
+        2.0
+    """
+    mean, other = float(np.mean(unbiased)), float(np.mean(believed))
+    if not (mean > 0 and other > 0):
+        return 1.0
+    trust = SCALE_SPREAD**2 / (SCALE_SPREAD**2 + (error / mean) ** 2)
+    return float(np.exp(trust * np.log(mean / other)))
+
+
+def _profile(factors: Floats, outcome: Floats, passed: Floats) -> tuple[Floats, Floats]:
+    """Return the greatest log-likelihood over b, and that b, `[L]` each.
+
+    It is `Σ y · log(1 − e^−t) − e^b · passed`, t = e^b · h, and concave in b.
+
+    Args:
+        factors: h of the rows that were clicked, `[m, L]`.
+        outcome: y of these rows, above 0, `[m]`.
+        passed: Σ (1 − y) · h over all rows, `[L]`.
+    """
+    found = np.log(outcome.sum() / (passed + outcome @ factors / 2))
+    with np.errstate(over="ignore"):
+        for _ in range(_STEPS):
+            t = np.exp(found) * factors
+            ratio = t / np.expm1(t)
+            slope = outcome @ ratio - np.exp(found) * passed
+            bend = outcome @ (ratio * (1 - ratio - t)) - np.exp(found) * passed
+            step = np.clip(-slope / bend, -1, 1)
+            found = found + step
+            if np.abs(step).max() < 1e-10:
+                break
+    likelihood = outcome @ np.log(-np.expm1(-np.exp(found) * factors)) - np.exp(found) * passed
+    return likelihood, found

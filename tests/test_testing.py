@@ -1,0 +1,82 @@
+"""The contracts: kept by what the library has, and broken by what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import counterplay as cp
+from counterplay.evaluation.estimators import ESTIMATORS
+from counterplay.learning.batches import Batch
+from counterplay.learning.methods import METHODS, method_of
+from counterplay.learning.methods.erm import Erm
+from counterplay.learning.records import Meter
+from counterplay.models.factorization import GMF
+from counterplay.models.scorer import History, Scorer
+from counterplay.simulation.synthetic import Synthetic
+from counterplay.simulation.world import World
+from counterplay.testing import EstimatorContract, MethodContract, ScorerContract, WorldContract
+
+
+class TestMethods(MethodContract):
+    @pytest.fixture(params=METHODS, autouse=True)
+    def _each(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(type(self), "method", method_of(request.param), raising=False)
+
+
+class TestEstimators(EstimatorContract):
+    @pytest.fixture(params=ESTIMATORS, autouse=True)
+    def _each(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(type(self), "estimator", ESTIMATORS[request.param], raising=False)
+
+
+class TestWorld(WorldContract):
+    def make(self) -> World:
+        return Synthetic(n_users=60, n_items=30, n_shown=6, skew=0.5, dim=3).world()
+
+
+class Frozen(Erm):
+    """Looks at batches, and learns nothing."""
+
+    def step(self, batch: Batch, meter: Meter) -> None:
+        meter.add(len(batch.users), candidate_loss=torch.tensor(1.0))
+
+
+class Lazy(GMF):
+    """Scores all items as if they were the first."""
+
+    def score_all(self, users: torch.Tensor, history: History | None = None) -> torch.Tensor:
+        return super().score_all(users, history)[:, :1].expand(-1, self.n_items)
+
+
+class _LazyModel(ScorerContract):
+    def make(self, log: cp.Interactions, generator: torch.Generator) -> Scorer:
+        return Lazy(log.n_users, log.n_items, generator=generator)
+
+
+class _FrozenMethod(MethodContract):
+    method = Frozen
+
+
+class _BadEstimator(EstimatorContract):
+    estimator = replace(
+        ESTIMATORS["popularity"],
+        propensities=lambda stage, *_: np.full(len(stage.targets), 1.5),
+    )
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        _LazyModel().test_scoring_all_items_equals_scoring_each,
+        _FrozenMethod().test_it_learns_a_checkerboard,
+        _BadEstimator().test_propensities_are_probabilities_of_the_rows,
+    ],
+)
+def test_a_contract_that_is_broken_is_told(broken: Callable[[], None]) -> None:
+    with pytest.raises(AssertionError):
+        broken()
