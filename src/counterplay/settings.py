@@ -15,6 +15,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Settings = TypeVar("Settings", bound=BaseModel)
+_EXPECTED = {  # by pydantic's kind of error, filled with what it says of it
+    "greater_than_equal": "at least {ge:g}",
+    "greater_than": "greater than {gt:g}",
+    "less_than_equal": "at most {le:g}",
+    "less_than": "less than {lt:g}",
+    "too_short": "a list of at least {min_length}",
+    "literal_error": "one of {expected}",
+    "finite_number": "a finite number",
+    "string_type": "a text",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(("tuple_type", "list_type"), "a list"),
+    **dict.fromkeys(("datetime_parsing", "datetime_from_date_parsing"), "a date, as 2024-01-31"),
+    **dict.fromkeys(("model_type", "dict_type"), "a section with keys"),
+}
 
 
 def configured(
@@ -96,8 +112,9 @@ def _sentence(error: ValidationError, kind: type[BaseModel], where: str) -> str:
     if isinstance(cause, ConfigError):
         return str(cause)
     if first["type"] != "extra_forbidden":
-        found = f"found {place}={first['input']!r}{where}"
-        return f"every setting must be valid ({first['msg'].lower()}); {found}; correct it"
+        name = ".".join(str(part) for part in first["loc"] if isinstance(part, str))
+        must = f"{name} must be {expected(first)}" if cause is None else str(cause)
+        return f"{must}; found {name}={first['input']!r}{where}; correct it"
     model: Any = kind
     for part in first["loc"][:-1]:
         values = get_args(model)  # of a section with names of the user's own
@@ -106,6 +123,12 @@ def _sentence(error: ValidationError, kind: type[BaseModel], where: str) -> str:
         f"every setting must be a known one; found '{place}'{where}; "
         f"{_hint(str(first['loc'][-1]), model, kind)}"
     )
+
+
+def expected(error: Any) -> str:
+    """Say in plain words what pydantic expects instead of a value, of one of its errors."""
+    words = _EXPECTED.get(error["type"])
+    return words.format(**error.get("ctx", {})) if words else f"valid ({error['msg'].lower()})"
 
 
 def _hint(name: str, section: type[BaseModel], kind: type[BaseModel]) -> str:

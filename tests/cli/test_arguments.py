@@ -62,20 +62,6 @@ def test_what_is_added_are_the_options_of_the_values(arguments: list[str]) -> No
     assert spread(arguments) == expected
 
 
-@given(words)
-def test_nothing_is_lost_and_twice_is_once(arguments: list[str]) -> None:
-    read = spread(arguments)
-    assert spread(read) == read
-    assert [word for word in read if word not in OPTIONS] == [
-        word for word in arguments if word not in OPTIONS
-    ]
-
-
-@given(st.lists(st.sampled_from([*NUMBERS, *NAMES, *OTHERS]), max_size=12))
-def test_arguments_without_such_options_stay_as_they_are(arguments: list[str]) -> None:
-    assert spread(arguments) == arguments
-
-
 @pytest.mark.parametrize("number", ["1e-3", "1.", "1E2"])
 def test_numbers_in_other_spellings(number: str) -> None:
     assert spread(["--rates", "1", number]) == ["--rates", "1", "--rates", number]

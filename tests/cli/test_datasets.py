@@ -1,10 +1,37 @@
 from __future__ import annotations
 
+import functools
 import json
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
 
 from counterplay.data.datasets import DATASETS
 
 from .conftest import Run
+
+BOOKS = "goodreads_reviews_history_biography.json.gz"
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    folder = tmp_path / "served"
+    folder.mkdir()
+    handler = functools.partial(Quiet, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}", folder
+        running.shutdown()
+        thread.join()
 
 
 def test_every_dataset_is_listed_with_its_terms(run: Run) -> None:
@@ -13,9 +40,59 @@ def test_every_dataset_is_listed_with_its_terms(run: Run) -> None:
     for dataset in DATASETS.values():
         for text in (dataset.name, dataset.title, dataset.licence, dataset.citation):
             assert text in outcome.out
-
-
-def test_the_list_as_json(run: Run) -> None:
     listed = json.loads(run("datasets", "--json").out)
     assert [each["name"] for each in listed] == list(DATASETS)
     assert all(each["files"] for each in listed)
+
+
+def test_a_file_without_checksum_is_fetched_if_told_and_said_so(
+    server: tuple[str, Path], tmp_path: Path, run: Run
+) -> None:
+    address, folder = server
+    (folder / BOOKS).write_bytes(b"")
+    arguments = ("download", "goodreads", "--out", tmp_path / "books", "--from", address)
+    refused = run(*arguments)
+    assert refused.code == 2
+    assert "take it as it is with --unchecked" in refused.err
+    assert not (tmp_path / "books").exists()
+    outcome = run(*arguments, "--unchecked")
+    assert outcome.code == 0
+    assert (tmp_path / "books" / BOOKS).read_bytes() == b""
+    assert f"note: no checksum is known for {BOOKS}" in outcome.err
+    assert "next: counterplay prepare" in outcome.out
+    result = json.loads(run(*arguments[:3], tmp_path / "b", *arguments[4:], "--json",
+                            "--unchecked").out)  # fmt: skip
+    assert result["unchecked"] == [BOOKS]
+    assert result["sha256"][BOOKS].startswith("e3b0c44298fc1c14")
+
+
+def test_a_wrong_checksum_is_one_sentence(
+    server: tuple[str, Path], tmp_path: Path, run: Run
+) -> None:
+    address, folder = server
+    (folder / "ml-100k.zip").write_bytes(b"not the archive")
+    outcome = run("download", "ml-100k", "--out", tmp_path / "ml", "--from", address)
+    assert outcome.code == 2
+    assert "must have the SHA-256 50d2a982" in outcome.err
+    assert not (tmp_path / "ml").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("ml-1", "did you mean 'ml-1m'"), ("x", "take one")]
+)
+def test_unknown_datasets_are_refused(name: str, expected: str, tmp_path: Path, run: Run) -> None:
+    outcome = run("download", name, "--out", tmp_path / "x")
+    assert outcome.code == 2
+    assert expected in outcome.err
+
+
+def test_an_interrupted_transfer_goes_on(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("counterplay.data.datasets.download", interrupted)
+    outcome = run("download", "ml-100k", "--out", tmp_path / "ml")
+    assert (outcome.code, outcome.out) == (130, "")
+    assert "same command" in outcome.err

@@ -259,7 +259,7 @@ def test_bad_scores_are_one_sentence_with_counts(
         (("RUN", "--estimator", "robst"), "found 'robst'; did you mean 'robust'"),
         (("RUN", "--estimator", "oracle"), "needs the world"),
         (("RUN", "--estimator", "logged"), "needs propensities in the data"),
-        (("RUN", "--gamma", "0.5"), "found gamma.0=0.5"),
+        (("RUN", "--gamma", "0.5"), "gamma must be at least 1; found gamma=0.5"),
         (("RUN", "--gamma", "inf"), "gamma must be a finite factor of 1 or more"),
         (("RUN", "--protocol", "sampled"), "every user must have 100 unseen items"),
         (("RUN", "--set", "protocl=full"), "did you mean 'protocol'"),

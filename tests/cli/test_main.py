@@ -15,7 +15,6 @@ from rich.text import Text
 from typer.main import get_command
 
 import counterplay as cp
-from counterplay.cli import console
 from counterplay.cli.arguments import spread
 from counterplay.cli.main import COMMANDS, app, main
 from counterplay.evaluation.stage import Evaluation
@@ -37,15 +36,6 @@ NAMES = sorted(COMMAND.commands)
 def test_version(run: Run) -> None:
     outcome = run("--version")
     assert (outcome.code, outcome.out) == (0, f"counterplay {cp.__version__}\n")
-
-
-@pytest.mark.parametrize("command", [(), ("prepare",), ("datasets",), ("download",), ("train",)])
-def test_help_at_every_level(command: tuple[str, ...], run: Run) -> None:
-    outcome = run(*command, "--help")
-    assert outcome.code == 0
-    assert "Usage: counterplay" in outcome.out
-    if command:
-        assert "Example: counterplay" in outcome.out
 
 
 def test_without_arguments_there_is_help(run: Run) -> None:
@@ -73,15 +63,6 @@ def test_every_command_has_an_example_that_can_be_typed(name: str, run: Run) -> 
     assert f"Example: counterplay {' '.join(example.split())}" in shown
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_command_speaks_to_machines(name: str) -> None:
-    assert any("--json" in each.opts for each in COMMAND.commands[name].params)
-
-
-def test_help_shows_brackets(run: Run) -> None:
-    assert "counterplay[track]" in run("train", "--help").out
-
-
 def helps(command: Any) -> dict[str, str]:
     """Return the help of each option and argument, as it is read."""
     found = command.get_params(typer.Context(command))
@@ -91,21 +72,20 @@ def helps(command: Any) -> dict[str, str]:
 @pytest.mark.parametrize("name", ["", *NAMES])
 def test_every_option_has_a_sentence_and_no_flag_a_type(name: str, run: Run) -> None:
     told = helps(COMMAND.commands[name] if name else COMMAND)
-    assert "--help" in told
+    assert ("--json" in told) == bool(name)
     assert [each for each, text in told.items() if not text.endswith((".", ")", "]"))] == []
     shown = run(*filter(None, [name]), "--help")
     assert shown.code == 0
-    assert "<bool>" not in shown.out
-    assert "(default" not in shown.out
-    assert "[default: (" not in shown.out
+    assert "Usage: counterplay" in shown.out
+    assert ("counterplay[track]" in shown.out) == (name == "train")  # brackets are no markup
+    for wrong in ("<bool>", "(default", "[default: ("):
+        assert wrong not in shown.out
 
 
 def test_the_reproduction_has_such_a_help_too(capsys: pytest.CaptureFixture[str]) -> None:
     from reproduction.__main__ import NAME, app
 
-    told = helps(get_command(app))
-    assert "[default: one per core]" in told["--workers"]
-    assert [each for each, text in told.items() if not text.endswith((".", ")", "]"))] == []
+    assert "[default: one per core]" in helps(get_command(app))["--workers"]
     with pytest.raises(SystemExit):
         main(["--help"], app, NAME)
     assert "<bool>" not in capsys.readouterr().out
@@ -176,7 +156,6 @@ def test_the_help_shows_the_defaults_that_hold() -> None:
         (cp.ConfigError("a; b; c"), 2, "counterplay: a; b; c\n"),
         (cp.DivergedError("a; b; c"), 1, "counterplay: a; b; c\n"),
         (PermissionError("locked"), 2, "found locked"),
-        (OSError("disk full"), 2, "found disk full"),
         (cp.CheckpointError("a; b; c"), 2, "counterplay: a; b; c\n"),
         (
             OSError(errno.ENOSPC, "No space left on device", "/x/[b]\x1b[2Jy"),
@@ -204,13 +183,7 @@ def test_every_way_out_has_a_sentence_and_a_code(
     assert "Traceback" not in outcome.err
 
 
-def test_an_interruption_exits_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    outcome = run_failing(KeyboardInterrupt(), run, monkeypatch)
-    assert (outcome.code, outcome.out) == (130, "")
-    assert outcome.err == "counterplay: interrupted; nothing half-written was left behind\n"
-
-
-@pytest.mark.parametrize("error", [TypeError("no\nint"), RecursionError("deep"), AssertionError()])
+@pytest.mark.parametrize("error", [TypeError("no\nint"), AssertionError()])
 def test_a_mistake_of_ours_is_one_sentence_too(
     error: Exception, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,11 +202,6 @@ def test_a_mistake_of_ours_is_one_sentence_too(
     assert detailed.err.endswith(outcome.err)
 
 
-def test_an_interruption_says_how_work_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    outcome = run_failing(console.Interrupted("say it again"), run, monkeypatch)
-    assert (outcome.code, outcome.err) == (130, "counterplay: interrupted; say it again\n")
-
-
 def test_a_reader_who_leaves_ends_it_silently() -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -247,8 +215,6 @@ def test_a_reader_who_leaves_ends_it_silently() -> None:
     ("shell", "typed", "expected"),
     [
         ("zsh", "counterplay tr", "train"),
-        ("fish", "counterplay tr", "train"),
-        ("zsh", "counterplay train --epo", "--epochs"),
         ("fish", "counterplay train x --method ", "acl"),
         ("zsh", "counterplay evaluate x --k 5 10 --est", "--estimators"),
     ],
@@ -281,16 +247,6 @@ def test_completing_is_quick() -> None:
         env=os.environ | typed | {"_COUNTERPLAY_COMPLETE": "complete_bash"},
     )
     assert ended.stdout.split("\n") == ["train", "set()", ""]
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shells_are_told_how_to_complete(
-    shell: str, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("_COUNTERPLAY_COMPLETE", f"source_{shell}")
-    outcome = run()
-    assert outcome.code == 0
-    assert f"complete_{shell}" in outcome.out
 
 
 def run_failing(error: BaseException, run: Run, monkeypatch: pytest.MonkeyPatch) -> Outcome:
@@ -332,16 +288,15 @@ main()
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "number", "said"),
     [
-        ("resumable", "counterplay: interrupted; say it again\n"),
-        ("not", "counterplay: interrupted; nothing half-written was left behind\n"),
+        ("resumable", signal.SIGINT, "say it again"),
+        ("not", signal.SIGTERM, "nothing half-written was left behind"),
     ],
 )
 def test_being_ended_says_what_being_interrupted_says(
-    how: str, said: str, number: signal.Signals
+    how: str, number: signal.Signals, said: str
 ) -> None:
     command = [sys.executable, "-c", FAKE, "datasets", "--json"]
     process = subprocess.Popen(
@@ -355,7 +310,7 @@ def test_being_ended_says_what_being_interrupted_says(
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)
     _, err = process.communicate()
-    assert (process.returncode, err) == (128 + number, said)
+    assert (process.returncode, err) == (128 + number, f"counterplay: interrupted; {said}\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")

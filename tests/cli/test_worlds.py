@@ -400,7 +400,7 @@ PATHS = {"WORLD": "world", "OTHER": "other", "MORE": "more", "ERM": "erm", "ACL"
         ("WORLD ERM ACL --k 3 11", "found k=11"),
         ("WORLD ERM ACL --shares 0.5 0.6", "in total 1; found [0.5, 0.6] for 2 arms"),
         ("WORLD ERM ACL --shares 1", "found [1.0] for 2 arms"),
-        ("WORLD ERM ACL --shares 1 0", "found shares.1=0.0"),
+        ("WORLD ERM ACL --shares 1 0", "found shares=0.0"),
         ("WORLD ERM ACL --temperature inf", "found temperature=inf"),
         ("WORLD ERM ACL --set n_dys=3", "did you mean 'n_days'"),
         ("WORLD ERM ACL --set level=1", "found level=1"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,8 +23,20 @@ FAST = ["candidate.dim=4", "exposure.dim=4", "training.epochs=4", "training.batc
 pytestmark = pytest.mark.filterwarnings("ignore:the (opponent has|weights have) no effect")
 
 
-@pytest.mark.parametrize("method", ["erm", "ps", "acl"])
-@pytest.mark.parametrize("name", ["gmf", "attn"])
+@pytest.fixture(scope="module")
+def finished(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    train_run(dataset, folder, run_config(None, FAST))
+    return folder
+
+
+@pytest.fixture
+def copy(finished: Path, tmp_path: Path) -> Path:
+    """Give a finished run of one's own."""
+    return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+@pytest.mark.parametrize(("method", "name"), [("erm", "gmf"), ("ps", "attn"), ("acl", "gmf")])
 def test_a_run_leaves_a_record_and_a_model_that_loads(
     method: str, name: str, dataset: Path, tmp_path: Path
 ) -> None:
@@ -55,30 +68,19 @@ def test_a_run_leaves_a_record_and_a_model_that_loads(
         assert link.beta == pytest.approx(record["epochs"][record["best_epoch"]]["beta"], rel=1e-5)
 
 
-def test_the_same_seed_gives_the_same_files(dataset: Path, tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        train_run(dataset, tmp_path / name, run_config(None, FAST))
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_the_same_seed_gives_the_same_files_interrupted_or_not(
+    interrupted: bool, finished: Path, dataset: Path, tmp_path: Path
+) -> None:
+    config, folder = run_config(None, FAST), tmp_path / "run"
+    if interrupted:
+        break_off(dataset, folder, config)
+        with pytest.raises(cp.ConfigError, match="found something at"):
+            train_run(dataset, folder, config)
+    train_run(dataset, folder, config, resume=interrupted)
     for file in ("run.json", "model.safetensors"):
-        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
-
-
-def test_an_interrupted_run_goes_on(dataset: Path, tmp_path: Path) -> None:
-    config = run_config(None, FAST)
-    train_run(dataset, tmp_path / "whole", config)
-
-    def interrupt(epoch: Epoch) -> None:
-        if epoch.epoch == 1:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train_run(dataset, tmp_path / "broken", config, callbacks=[interrupt])
-    with pytest.raises(cp.ConfigError, match="found something at"):
-        train_run(dataset, tmp_path / "broken", config)
-    train_run(dataset, tmp_path / "broken", config, resume=True)
-    for file in ("run.json", "model.safetensors"):
-        assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "broken" / file).read_bytes()
-    again = train_run(dataset, tmp_path / "broken", config, resume=True)
-    assert again == read_record(tmp_path / "whole")
+        assert (finished / file).read_bytes() == (folder / file).read_bytes()
+    assert train_run(dataset, folder, config, resume=True) == read_record(finished)
 
 
 def test_selection_never_sees_the_test_rows(dataset: Path, tmp_path: Path) -> None:
@@ -189,56 +191,47 @@ def break_off(dataset: Path, folder: Path, config: RunConfig) -> None:
 ATTENTION = [*FAST, "method=erm", "candidate.name=attn"]
 
 
-@pytest.mark.parametrize("finished", [True, False])
-@pytest.mark.parametrize(
-    ("setting", "difference"),
-    [
+@pytest.mark.parametrize("over", [True, False])
+def test_a_run_goes_on_only_with_what_it_began_with(
+    over: bool, dataset: Path, tmp_path: Path
+) -> None:
+    config, folder = run_config(None, ATTENTION), tmp_path / "run"
+    train_run(dataset, folder, config) if over else break_off(dataset, folder, config)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for setting, difference in (
         ("candidate.heads=4", "candidate.heads: began with 1, asked for 4"),
         ("candidate.name=gmf", 'candidate.name: began with "attn", asked for "gmf"'),
         ("exposure.dim=8", "exposure.dim: began with 4, asked for 8"),
         ("method=acl", 'method: began with "erm", asked for "acl"'),
         ("training.epochs=5", "training.epochs: began with 4, asked for 5"),
         ("validation.k=5", "validation.k: began with 10, asked for 5"),
-    ],
-)
-def test_a_run_goes_on_only_with_what_it_began_with(
-    setting: str, difference: str, finished: bool, dataset: Path, tmp_path: Path
-) -> None:
-    config = run_config(None, ATTENTION)
-    folder = tmp_path / "run"
-    train_run(dataset, folder, config) if finished else break_off(dataset, folder, config)
-    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    with pytest.raises(cp.CheckpointError, match="with what it began with") as caught:
-        train_run(dataset, folder, run_config(None, [*ATTENTION, setting]), resume=True)
-    assert f"another {difference}; give the same" in str(caught.value)
+    ):
+        with pytest.raises(cp.CheckpointError, match="with what it began with") as caught:
+            train_run(dataset, folder, run_config(None, [*ATTENTION, setting]), resume=True)
+        assert f"another {difference}; give the same" in str(caught.value)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize("finished", [True, False])
-@pytest.mark.parametrize("what", ["log", "split"])
+@pytest.mark.parametrize("over", [True, False])
 def test_a_run_goes_on_only_with_the_data_it_began_with(
-    what: str, finished: bool, dataset: Path, tmp_path: Path
+    over: bool, dataset: Path, tmp_path: Path
 ) -> None:
     config, folder = run_config(None, FAST), tmp_path / "run"
-    train_run(dataset, folder, config) if finished else break_off(dataset, folder, config)
+    train_run(dataset, folder, config) if over else break_off(dataset, folder, config)
     split = cp.load_split(dataset)
-    log, part = split.interactions, np.array(split.part)
-    if what == "log":  # of a test row alone: training rows are the same
-        item = np.array(log.item)
-        row = np.flatnonzero(part == 2)[0]
-        item[row] = (item[row] + 1) % log.n_items
-        log = replace(log, item=item)
-    else:
-        row = np.flatnonzero(part == 1)[0]
-        part[row] = 2
-    cp.save(cp.Split(log, part, split.kind), tmp_path / "data")
-    with pytest.raises(cp.CheckpointError, match=rf'another data.{what}: began with "sha256:'):
-        train_run(tmp_path / "data", folder, config, resume=True)
+    log, part, item = split.interactions, np.array(split.part), np.array(split.interactions.item)
+    row = np.flatnonzero(part == 2)[0]  # of a test row alone: training rows are the same
+    item[row] = (item[row] + 1) % log.n_items
+    cp.save(cp.Split(replace(log, item=item), part, split.kind), tmp_path / "log")
+    part[np.flatnonzero(part == 1)[0]] = 2
+    cp.save(cp.Split(log, part, split.kind), tmp_path / "split")
+    for what in ("log", "split"):
+        with pytest.raises(cp.CheckpointError, match=rf'another data.{what}: began with "sha256:'):
+            train_run(tmp_path / what, folder, config, resume=True)
 
 
-def test_what_is_left_of_a_finished_run_is_cleared(dataset: Path, tmp_path: Path) -> None:
-    config, folder = run_config(None, FAST), tmp_path / "run"
-    train_run(dataset, folder, config)
+def test_what_is_left_of_a_finished_run_is_cleared(copy: Path, dataset: Path) -> None:
+    config, folder = run_config(None, FAST), copy
     (folder / "checkpoint").mkdir()
     (folder / "checkpoint" / "state.json").write_text("{}")
     (folder / "begun.json").write_text("{}")
@@ -278,9 +271,8 @@ def test_there_is_one_training_at_a_time_in_a_folder(dataset: Path, tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_damaged_runs_are_one_sentence(dataset: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    train_run(dataset, folder, run_config(None, FAST))
+def test_damaged_runs_are_one_sentence(copy: Path, dataset: Path) -> None:
+    folder = copy
     train, rng = cp.load_split(dataset).train, np.random.default_rng(0)
     for path in sorted(folder.iterdir()):
         content = path.read_bytes()
@@ -308,10 +300,9 @@ def test_damaged_runs_are_one_sentence(dataset: Path, tmp_path: Path) -> None:
     ],
 )
 def test_a_record_that_is_none_is_one_sentence(
-    changes: dict[str, object], expected: str, dataset: Path, tmp_path: Path
+    changes: dict[str, object], expected: str, copy: Path, dataset: Path
 ) -> None:
-    folder = tmp_path / "run"
-    train_run(dataset, folder, run_config(None, FAST))
+    folder = copy
     path = folder / "run.json"
     path.write_bytes(sealed(read_record(folder).to_dict() | changes))  # by somebody who knows how
     with pytest.raises(cp.DataError, match=expected) as caught:
@@ -319,11 +310,45 @@ def test_a_record_that_is_none_is_one_sentence(
     assert "\n" not in str(caught.value)
 
 
-def test_weights_can_be_read_by_whoever_reads_the_record(dataset: Path, tmp_path: Path) -> None:
-    train_run(dataset, tmp_path / "run", run_config(None, FAST))
-    modes = {path.stat().st_mode for path in (tmp_path / "run").iterdir()}
+def test_weights_can_be_read_by_whoever_reads_the_record(finished: Path) -> None:
+    modes = {path.stat().st_mode for path in finished.iterdir()}
     assert len(modes) == 1
-    assert modes.pop() & 0o444 == (tmp_path / "run").stat().st_mode & 0o444
+    assert modes.pop() & 0o444 == finished.stat().st_mode & 0o444
+
+
+OWN = """
+from counterplay.learning.method import Method
+
+class Mine(Method):
+    def prepare(self):
+        super().prepare()
+        self.margins = {}
+
+    def step(self, batch, meter):
+        return self.margins["mine"]
+"""
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_method_of_the_user_that_fails_is_named_with_its_line(
+    resume: bool, dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / f"failing_{resume}.py"
+    path.write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = run_config(None, [*FAST[:1], f"method={path.stem}:Mine"])
+    for _ in range(2):
+        with pytest.raises(cp.ConfigError, match=rf"KeyError: 'mine' in '{path}', line 10"):
+            train_run(dataset, tmp_path / "run", config, resume=resume)
+        assert (tmp_path / "run").exists() == resume
+
+
+def test_an_error_that_is_not_the_methods_stays_what_it_is(dataset: Path, tmp_path: Path) -> None:
+    def wrong(epoch: Epoch) -> None:
+        raise KeyError(epoch.epoch)
+
+    with pytest.raises(KeyError):
+        train_run(dataset, tmp_path / "run", run_config(None, FAST), callbacks=[wrong])
 
 
 def test_the_number_of_threads_is_recorded_and_a_change_is_told(

@@ -16,7 +16,6 @@ from counterplay.runs.config import run_config
 from counterplay.runs.training import train_run
 from counterplay.serving import export as exporting
 from counterplay.serving.export import export_run
-from counterplay.serving.onnx import onnx_scores
 from counterplay.serving.recommend import load_trained
 
 FAST = ["method=erm", "candidate.dim=4", "candidate.length=5", "training.epochs=2",
@@ -110,9 +109,12 @@ def test_everything_at_once_twice_is_the_same_bytes(runs: Path, tmp_path: Path) 
 def test_a_file_that_scores_otherwise_is_refused_and_nothing_left(
     off: float, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wrong(*asked: Any) -> NDArray[np.float32]:
-        return onnx_scores(*asked) + np.float32(off)
+    scores = load_trained(runs / "cf").scores
 
+    def wrong(_: Path, users: Any, items: Any, history: None) -> NDArray[np.floating]:
+        return scores.of(users, items) + np.float32(off)
+
+    monkeypatch.setattr(exporting, "write_onnx", lambda _, path, *__: path.touch())
     monkeypatch.setattr(exporting, "onnx_scores", wrong)
     with pytest.raises(cp.CounterplayError, match="ONNX model must score as the model does"):
         export_run(runs / "cf", tmp_path / "out", onnx=True)

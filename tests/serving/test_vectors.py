@@ -121,8 +121,9 @@ def test_recall_is_the_share_of_the_best_that_the_index_finds(tmp_path: Path) ->
 def test_an_index_that_finds_little_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("_LINKS", 2), ("_WIDTH_OF_BUILDING", 2), ("_WIDTH_OF_SEARCH", 10)):
-        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(module, "_EXPANSION", 10)
+    for name in ("connectivity", "expansion_add"):
+        monkeypatch.setitem(module._INDEX, name, 2)
     rng = np.random.default_rng(0)
     users, items = (rng.normal(size=(n, 16)).astype(np.float32) for n in (50, 1500))
     with pytest.warns(cp.CounterplayWarning, match="% of the 10 best items"):

@@ -20,9 +20,8 @@ from counterplay.runs.config import RunConfig
 from counterplay.runs.record import RunRecord
 from counterplay.runs.training import read_record, train_run
 from counterplay.settings import configured
-from counterplay.tuning import tuning
+from counterplay.tuning import search
 from counterplay.tuning.space import Tuning, first_settings
-from counterplay.tuning.trials import Trials
 from counterplay.tuning.tuning import tune_methods
 
 pytestmark = pytest.mark.filterwarnings("ignore::counterplay.CounterplayWarning")  # few epochs
@@ -126,12 +125,6 @@ def test_the_best_run_is_kept_and_is_worth_what_is_said(
             assert configuration[section][name] == value
 
 
-def test_best_runs_can_be_compared(folder: Path) -> None:
-    config = cp.Evaluation(estimators=("standard",), metrics=("hit",))
-    found = cp.compare_runs([folder / "best-erm", folder / "best-acl"], config=config)
-    assert len(found.comparisons) == 1
-
-
 def test_each_trial_is_a_run_of_its_settings(
     result: dict[str, Any], dataset: Path, tmp_path: Path
 ) -> None:
@@ -190,11 +183,6 @@ def test_all_methods_are_weighted_alike(dataset: Path, tmp_path: Path) -> None:
 # The same seed, interruptions, more trials
 
 
-def test_the_same_seed_gives_the_same_bytes(folder: Path, dataset: Path, tmp_path: Path) -> None:
-    tune_methods(dataset, tmp_path / "out", settings())
-    assert same(folder, tmp_path / "out")
-
-
 def test_another_seed_tries_something_else(
     result: dict[str, Any], dataset: Path, tmp_path: Path
 ) -> None:
@@ -205,7 +193,7 @@ def test_another_seed_tries_something_else(
     assert first[1]["settings"] != second[1]["settings"]
 
 
-@pytest.mark.parametrize("after", [0, 4, 8])
+@pytest.mark.parametrize("after", [0, 4])
 def test_interrupted_between_trials_it_goes_on(
     after: int, folder: Path, dataset: Path, tmp_path: Path
 ) -> None:
@@ -225,7 +213,7 @@ def test_interrupted_between_trials_it_goes_on(
     assert same(folder, tmp_path)
 
 
-@pytest.mark.parametrize("at", ["epoch", "estimate", "add"])
+@pytest.mark.parametrize("at", ["epoch", "estimate", "_tell"])
 def test_interrupted_within_a_trial_it_goes_on(
     at: str, folder: Path, dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,9 +236,9 @@ def test_interrupted_within_a_trial_it_goes_on(
         return stopped
 
     with monkeypatch.context() as patched:
-        patched.setattr(tuning, "train_run", train)
+        patched.setattr(search, "train_run", train)
         if at != "epoch":
-            place = tuning._Judge if at == "estimate" else Trials
+            place = search.Judge if at == "estimate" else search.Search
             patched.setattr(place, at, stop_if_broken(getattr(place, at)))
         with pytest.raises(KeyboardInterrupt):
             tune_methods(dataset, tmp_path, settings())
@@ -273,7 +261,7 @@ def test_more_trials_go_on_to_where_they_would_have_been(
 def test_what_is_finished_is_not_done_again(
     result: dict[str, Any], folder: Path, dataset: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tuning, "train_run", None)
+    monkeypatch.setattr(search, "train_run", None)
     assert tune_methods(dataset, folder, settings()) == result
 
 
@@ -312,7 +300,7 @@ def diverging(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[str]:
             raise cp.DivergedError("losses must stay finite; found nan; lower the rates")
         return train_run(data, out, config, **options)
 
-    monkeypatch.setattr(tuning, "train_run", train)
+    monkeypatch.setattr(search, "train_run", train)
     return trained
 
 
@@ -388,7 +376,7 @@ def test_before_the_first_trial_is_over_everything_may_change(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(tuning._Judge, "estimate", interrupt)
+        patched.setattr(search.Judge, "estimate", interrupt)
         with pytest.raises(KeyboardInterrupt):
             tune_methods(dataset, tmp_path, settings("training.rate=0.05"))
     tune_methods(dataset, tmp_path, settings())
@@ -472,7 +460,7 @@ def test_only_the_notes_of_the_best_are_passed_on(
         warnings.warn(f"of {out.name}", cp.CounterplayWarning, stacklevel=1)
         return train_run(data, out, config, **options)
 
-    monkeypatch.setattr(tuning, "train_run", train)
+    monkeypatch.setattr(search, "train_run", train)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = tune_methods(dataset, tmp_path, settings("methods=['erm']"))

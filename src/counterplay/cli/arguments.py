@@ -57,8 +57,7 @@ def check_out(out: Path | None, *inputs: Path | None, ending: str = "") -> None:
     """
     if out is None:
         return
-    folder = out.parent
-    if out.is_dir() or not out.name or not folder.is_dir() or not os.access(folder, os.W_OK):
+    if out.is_dir() or not (out.name and out.parent.is_dir() and os.access(out.parent, os.W_OK)):
         raise ConfigError(
             f"--out must name a file in a folder that exists and can be written to; found '{out}'; "
             "name another"
@@ -81,11 +80,12 @@ def by_stem(files: Sequence[Path]) -> dict[str, Path]:
         >>> list(by_stem([Path("scores/ours.v2.csv"), Path("theirs.parquet")]))
         ['ours.v2', 'theirs']
     """
-    names = [file.stem for file in files]
-    repeated = [name for place, name in enumerate(names) if name in names[:place]]
-    if repeated:
-        raise ConfigError(
-            "every candidate must have a name of its own, which is its file's; found two files "
-            f"named '{repeated[0]}'; rename one"
-        )
-    return dict(zip(names, files, strict=True))
+    named: dict[str, Path] = {}
+    for file in files:
+        if file.stem in named:
+            raise ConfigError(
+                "every candidate must have a name of its own, which is its file's; found two files "
+                f"named '{file.stem}'; rename one"
+            )
+        named[file.stem] = file
+    return named

@@ -51,19 +51,19 @@ def _cell(text: str) -> str:
 class _Console(Console):
     """Shows names from outside as they are: neither their controls nor their markup count."""
 
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, highlight=False, soft_wrap=True, emoji=False, markup=False)
+
     def print(self, *objects: Any, **options: Any) -> None:
-        super().print(*map(_plain, objects), **options)
+        super().print(
+            *(shown(each) if isinstance(each, str) else each for each in objects), **options
+        )
 
     def out(self, *objects: Any, **options: Any) -> None:
-        super().out(*map(_plain, objects), **options)
+        super().out(*map(shown, objects), **options)
 
 
-def _plain(value: Any) -> Any:
-    return shown(value) if isinstance(value, str) else value
-
-
-out = _Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
-err = _Console(stderr=True, highlight=False, soft_wrap=True, emoji=False, markup=False)
+out, err = _Console(), _Console(stderr=True)
 _WIDEST = 100_000  # characters of a line that goes to a file
 
 
@@ -73,7 +73,7 @@ class Interrupted(Exception):  # noqa: N818 - it is the user's wish, not an erro
 
 def say(text: str) -> None:
     """Say why a command ends, in a line of its own."""
-    err.print(f"counterplay: {_cell(' '.join(text.split()))}", markup=False)
+    err.print(f"counterplay: {_cell(' '.join(text.split()))}")
 
 
 def print_json(value: object) -> None:
@@ -100,13 +100,11 @@ def print_pairs(rows: dict[str, str]) -> None:
 
 def print_table(title: str, columns: dict[str, list[str]]) -> None:
     """Print a result for people, a column a name."""
-    table = Table(
-        title=Text(_cell(title)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
-    )
+    heading = Text(_cell(title))
+    table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for place, name in enumerate(columns):  # names of runs may be long: they are folded
-        table.add_column(
-            Text(_cell(name)), no_wrap=place > 0, overflow="fold", min_width=None if place else 6
-        )
+        least = None if place else 6
+        table.add_column(Text(_cell(name)), no_wrap=place > 0, overflow="fold", min_width=least)
     for row in zip(*columns.values(), strict=True):
         table.add_row(*(Text(_cell(cell)) for cell in row))
     if not out.is_terminal:
@@ -121,15 +119,12 @@ def notes() -> Iterator[list[str]]:
     with noted() as collected:
         yield collected
     for note in collected:
-        err.print(f"note: {_cell(note)}", markup=False)
+        err.print(f"note: {_cell(note)}")
 
 
 @contextmanager
 def progress(text: str, *, unit: str = "rows") -> Iterator[Callable[..., None]]:
-    """Show how far long work has come, how fast it goes and how long it will take.
-
-    It gives what takes the count, the total and, where it changes, the text.
-    """
+    """Show progress; give what takes the count, the total and, where it changes, the text."""
     counts: tuple[ProgressColumn, ...] = (MofNCompleteColumn(), _Rate(unit))
     if unit == "bytes":
         counts = (DownloadColumn(), TransferSpeedColumn())
@@ -147,7 +142,7 @@ def stages() -> Callable[[str], None]:
     def tell(text: str) -> None:
         nonlocal last
         if text != last and not err.is_terminal:
-            err.print(_cell(text), markup=False)
+            err.print(_cell(text))
         last = text
 
     return tell

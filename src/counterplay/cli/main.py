@@ -18,15 +18,13 @@ import typer
 import counterplay
 from counterplay.cli import console, signals
 from counterplay.cli.arguments import spread
-from counterplay.cli.datasets import datasets
-from counterplay.cli.download import download
+from counterplay.cli.datasets import datasets, download
 from counterplay.cli.evaluate import compare, evaluate
-from counterplay.cli.export import export
 from counterplay.cli.options import Command, Group
 from counterplay.cli.prepare import prepare
-from counterplay.cli.recommend import recommend
 from counterplay.cli.report import report
 from counterplay.cli.run import demo, run
+from counterplay.cli.serving import export, recommend
 from counterplay.cli.train import train
 from counterplay.cli.tune import tune
 from counterplay.cli.usage import UsageError, sentence
@@ -138,8 +136,7 @@ def _account(error: Exception, arguments: list[str], name: str) -> tuple[int, st
     if isinstance(error, MemoryError) or "allocate memory" in str(error):  # torch has no class
         found = str(error) or "too little"
         return FAILED, f"the work must fit into memory; found {found}; ask for less"
-    refusal = _refusal(error)
-    if refusal is not None:
+    if refusal := _refusal(error):
         return BAD_INPUT, refusal
     return FAILED, (
         f"this is a mistake in {NAME}; found {type(error).__name__}: {error}; "
@@ -149,19 +146,18 @@ def _account(error: Exception, arguments: list[str], name: str) -> tuple[int, st
 
 def _refusal(error: Exception) -> str | None:
     """Return the sentence of what the system refused, whoever asked it; None if it was not that."""
-    said = str(error)
-    number = error.errno if isinstance(error, OSError) else None
-    place = getattr(error, "filename", None)
+    number, place, reason = (
+        getattr(error, name, None) for name in ("errno", "filename", "strerror")
+    )
     where = "" if place is None else f" at '{os.fsdecode(place)}'"
-    if number in (errno.ENOSPC, errno.EDQUOT) or _FULL.search(said):
+    if number in (errno.ENOSPC, errno.EDQUOT) or _FULL.search(str(error)):
         return (
             f"the disk must have room for what is written; found no space left{where}; free some, "
             "and give the same command again"
         )
-    if isinstance(error, OSError) or _REFUSED.search(said):
-        reason = (isinstance(error, OSError) and error.strerror) or said
+    if isinstance(error, OSError) or _REFUSED.search(str(error)):
         return (
-            f"files must be readable and writable; found {reason}{where}; check the path, its "
-            "permissions and the disk"
+            f"files must be readable and writable; found {reason or error}{where}; check the path, "
+            "its permissions and the disk"
         )
     return None

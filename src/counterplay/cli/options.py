@@ -8,46 +8,68 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-Data = Annotated[
-    Path | None, typer.Option(help="Dataset directory.", show_default="the dataset of the run")
-]
-Protocol = Annotated[
-    Literal["full", "sampled"] | None,
-    typer.Option(
-        help="Rank among all unseen items (full) or among 100 sampled items (sampled).",
-        show_default="full",
-    ),
-]
-Seed = Annotated[int | None, typer.Option(help="Random seed.", min=0, show_default="0")]
-Config = Annotated[
-    Path | None, typer.Option(help="TOML file with settings. Command-line options override it.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+def option(text: str, *names: str, default: bool | str = True, **more: Any) -> Any:
+    """Return an option with its help; a default that is a text stands for one that is None."""
+    return typer.Option(*names, help=text, show_default=default, **more)
 
 
 def several_settings(example: str) -> Any:
     """Return the option `--set` with an example of a setting that the command has."""
-    return typer.Option(
-        "--set",
-        metavar="<name=value>",
-        help=f"Change one setting, for example {example}. Repeatable.",
-    )
+    text = f"Change one setting, for example {example}. Repeatable."
+    return option(text, "--set", metavar="<name=value>")
 
 
-class Command(TyperCommand):
-    """A command whose help shows options as readers know them."""
+def column(text: str, *, none: str = "; '-' for none") -> Any:
+    """Return an option that names a column of a log."""
+    return option(f"{text} (detected if omitted{none}).", rich_help_panel="Columns")
+
+
+_ModelName = Literal["pop", "cf", "mlp", "ncf", "gmf", "attn"]
+
+SplitData = Annotated[Path, typer.Argument(help="Dataset directory with a split.")]
+Data = Annotated[Path | None, option("Dataset directory.", default="the dataset of the run")]
+UserColumn = Annotated[str | None, column("User-ID column", none="")]
+ItemColumn = Annotated[str | None, column("Item-ID column", none="")]
+RatingColumn = Annotated[str | None, column("Rating column")]
+TimeColumn = Annotated[str | None, column("Timestamp column")]
+Order = Annotated[
+    Literal["canonical", "file"] | None,
+    option(
+        "Order of rows with equal or no timestamps: by content (canonical) or as in the file "
+        "(file).",
+        rich_help_panel="Columns",
+        default="canonical",
+    ),
+]
+Candidate = Annotated[_ModelName | None, option("Model to train.", default="gmf")]
+Exposure = Annotated[_ModelName | None, option("Exposure model, for ps and acl.", default="gmf")]
+Protocol = Annotated[
+    Literal["full", "sampled"] | None,
+    option("Rank among all unseen items (full) or 100 sampled items (sampled).", default="full"),
+]
+Seed = Annotated[int | None, option("Random seed.", min=0, default="0")]
+Config = Annotated[
+    Path | None, option("TOML file with settings. Command-line options override it.")
+]
+Overwrite = Annotated[bool, option("Replace what is at --out.", default=False)]
+Json = Annotated[bool, option("Print the result as JSON.", "--json")]
+
+
+class _Shown:
+    """Shows options in the help as readers know them."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options and arguments, as the help shows them."""
-        return _plain(super().get_params(ctx))
+        return _plain(super().get_params(ctx))  # type: ignore[misc]
 
 
-class Group(TyperGroup):
-    """The same for what stands before the commands."""
+class Command(_Shown, TyperCommand):
+    """A command."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options, as the help shows them."""
-        return _plain(super().get_params(ctx))
+
+class Group(_Shown, TyperGroup):
+    """What stands before the commands."""
 
 
 def _plain(parameters: list[Any]) -> list[Any]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from counterplay.cli import console
-from counterplay.cli.options import Json
+from counterplay.cli import console, options
+from counterplay.cli.options import column, option
 
 if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
@@ -17,108 +17,101 @@ if TYPE_CHECKING:
     from counterplay.data.splits import Split
 
 
-def _column(text: str) -> Any:
-    return typer.Option(help=text, rich_help_panel="Columns")
-
-
 def _filter(text: str, least: int = 0) -> Any:
-    return typer.Option(help=text, rich_help_panel="Filters", min=least)
+    return option(text, rich_help_panel="Filters", min=least)
 
 
 def _split(text: str, default: bool | str = True) -> Any:
-    return typer.Option(help=text, rich_help_panel="Split", show_default=default)
+    return option(text, rich_help_panel="Split", default=default)
+
+
+_Source = Annotated[Path, typer.Argument(help="Log file, or folder of a public dataset.")]
+_Out = Annotated[Path, option("New dataset directory to write.")]
+_Format = Annotated[
+    str | None,
+    option("csv, tsv, parquet, ndjson or the name of a public dataset (detected if omitted)."),
+]
+_TimeUnit = Annotated[
+    Literal["s", "ms", "us", "ns"] | None,
+    option("Unit of numeric timestamps (detected if omitted)."),
+]
+_Exposed = Annotated[str | None, column("Exposure-flag column")]
+_Propensity = Annotated[str | None, column("Logged-propensity column")]
+_Position = Annotated[str | None, column("List-position column")]
+_UserFeatures = Annotated[Path | None, option("File with user features.")]
+_ItemFeatures = Annotated[Path | None, option("File with item features.")]
+_Duplicates = Annotated[
+    Literal["all", "first", "last", "error"],
+    option("Which rows to keep if a user-item pair is repeated (error: refuse the log)."),
+]
+_Threshold = Annotated[
+    float | None, option("Convert ratings of at least this value to implicit feedback.")
+]
+_ItemsAbove = Annotated[int, _filter("Keep items with more rows than this.")]
+_UsersAbove = Annotated[
+    int, _filter("Keep users with more rows than this, counted after --items-above.")
+]
+_UsersBelow = Annotated[
+    int | None, _filter("Keep users with fewer rows than this, counted after --items-above.")
+]
+_Core = Annotated[
+    int | None, _filter("Keep the k-core: each user and each item has at least this many rows.", 1)
+]
+_SplitKind = Annotated[
+    Literal["auto", "leave-last-two", "time", "random", "none"],
+    _split(
+        "How to split. auto: the split of the dataset, if it has one; otherwise leave-last-two "
+        "with timestamps, or random without."
+    ),
+]
+_Validation = Annotated[
+    float | None,
+    _split("Validation share: of rows (split time) or of pairs (split random).", "0.1"),
+]
+_Test = Annotated[
+    float | None, _split("Test share: of rows (split time) or of pairs (split random).", "0.1")
+]
+_ValidationFrom = Annotated[
+    dt.datetime | None, _split("Start of the validation period in UTC, for the split time.")
+]
+_TestFrom = Annotated[
+    dt.datetime | None, _split("Start of the test period in UTC, for the split time.")
+]
+_Seed = Annotated[int | None, _split("Random seed, for the split random.", "0")]
+_Name = Annotated[str | None, option("Name of the dataset.", default="the name of the file")]
 
 
 def prepare(
     context: typer.Context,
-    source: Annotated[Path, typer.Argument(help="Log file, or folder of a public dataset.")],
-    out: Annotated[Path, typer.Option(help="New dataset directory to write.")],
-    format: Annotated[  # noqa: A002 - the word that everybody looks for
-        str | None,
-        typer.Option(
-            help="csv, tsv, parquet, ndjson or the name of a public dataset (detected if omitted)."
-        ),
-    ] = None,
-    user: Annotated[str | None, _column("User-ID column (detected if omitted).")] = None,
-    item: Annotated[str | None, _column("Item-ID column (detected if omitted).")] = None,
-    rating: Annotated[
-        str | None, _column("Rating column (detected if omitted; '-' for none).")
-    ] = None,
-    time: Annotated[
-        str | None, _column("Timestamp column (detected if omitted; '-' for none).")
-    ] = None,
-    exposed: Annotated[
-        str | None, _column("Exposure-flag column (detected if omitted; '-' for none).")
-    ] = None,
-    propensity: Annotated[
-        str | None, _column("Logged-propensity column (detected if omitted; '-' for none).")
-    ] = None,
-    position: Annotated[
-        str | None, _column("List-position column (detected if omitted; '-' for none).")
-    ] = None,
-    time_unit: Annotated[
-        Literal["s", "ms", "us", "ns"] | None,
-        typer.Option(help="Unit of numeric timestamps (detected if omitted)."),
-    ] = None,
-    user_features: Annotated[Path | None, typer.Option(help="File with user features.")] = None,
-    item_features: Annotated[Path | None, typer.Option(help="File with item features.")] = None,
-    duplicates: Annotated[
-        Literal["all", "first", "last", "error"],
-        typer.Option(
-            help="Which rows to keep if a user-item pair is repeated (error: refuse the log)."
-        ),
-    ] = "all",
-    order: Annotated[
-        Literal["canonical", "file"],
-        typer.Option(
-            help="Order of rows with equal or no timestamps: by content (canonical) or as in the "
-            "file (file)."
-        ),
-    ] = "canonical",
-    threshold: Annotated[
-        float | None,
-        typer.Option(help="Convert ratings of at least this value to implicit feedback."),
-    ] = None,
-    items_above: Annotated[int, _filter("Keep items with more rows than this.")] = 0,
-    users_above: Annotated[
-        int, _filter("Keep users with more rows than this, counted after --items-above.")
-    ] = 0,
-    users_below: Annotated[
-        int | None, _filter("Keep users with fewer rows than this, counted after --items-above.")
-    ] = None,
-    core: Annotated[
-        int | None,
-        _filter("Keep the k-core: each user and each item has at least this many rows.", 1),
-    ] = None,
-    split: Annotated[
-        Literal["auto", "leave-last-two", "time", "random", "none"],
-        _split(
-            "How to split. auto: the split of the dataset, if it has one; otherwise leave-last-two "
-            "with timestamps, or random without."
-        ),
-    ] = "auto",
-    validation: Annotated[
-        float | None,
-        _split("Validation share: of rows (split time) or of pairs (split random).", "0.1"),
-    ] = None,
-    test: Annotated[
-        float | None, _split("Test share: of rows (split time) or of pairs (split random).", "0.1")
-    ] = None,
-    validation_from: Annotated[
-        dt.datetime | None,
-        _split("Start of the validation period in UTC, for the split time."),
-    ] = None,
-    test_from: Annotated[
-        dt.datetime | None, _split("Start of the test period in UTC, for the split time.")
-    ] = None,
-    seed: Annotated[int | None, _split("Random seed, for the split random.", "0")] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the dataset.", show_default="the name of the file")
-    ] = None,
-    overwrite: Annotated[
-        bool, typer.Option(help="Replace the dataset directory at --out.", show_default=False)
-    ] = False,
-    as_json: Json = False,
+    source: _Source,
+    out: _Out,
+    format: _Format = None,  # noqa: A002 - the word that everybody looks for
+    user: options.UserColumn = None,
+    item: options.ItemColumn = None,
+    rating: options.RatingColumn = None,
+    time: options.TimeColumn = None,
+    exposed: _Exposed = None,
+    propensity: _Propensity = None,
+    position: _Position = None,
+    time_unit: _TimeUnit = None,
+    user_features: _UserFeatures = None,
+    item_features: _ItemFeatures = None,
+    duplicates: _Duplicates = "all",
+    order: options.Order = None,
+    threshold: _Threshold = None,
+    items_above: _ItemsAbove = 0,
+    users_above: _UsersAbove = 0,
+    users_below: _UsersBelow = None,
+    core: _Core = None,
+    split: _SplitKind = "auto",
+    validation: _Validation = None,
+    test: _Test = None,
+    validation_from: _ValidationFrom = None,
+    test_from: _TestFrom = None,
+    seed: _Seed = None,
+    name: _Name = None,
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
 ) -> None:
     """Check, encode, filter and split a log, and write it as a dataset directory.
 
@@ -131,33 +124,28 @@ def prepare(
     from counterplay.data.splits import Split
     from counterplay.data.store import FILES, save
 
-    plan = Preparation(**{key: context.params[key] for key in Preparation.model_fields})
+    given = {key: context.params[key] for key in Preparation.model_fields}
+    plan = Preparation(**{key: value for key, value in given.items() if value is not None})
     check_free(out, replacing=FILES if overwrite else None)
     with console.notes() as notes:
         with console.progress(f"reading {source.name}") as bar:
             made = prepare_log(source, plan, progress=bar)
         save(made, out, overwrite=overwrite)
-    made_split = made if isinstance(made, Split) else None
-    log = made.interactions if isinstance(made, Split) else made
-    found = profile(log)
-    if not as_json:
-        _show(found, log, made_split, out)
-        return
-    console.print_json(
-        {
-            "out": str(out),
-            "fingerprint": log.fingerprint,
-            "profile": found.to_dict(),
-            "steps": [str(step) for step in log.steps],
-            "split": made_split
-            and {
-                "kind": made_split.kind,
-                "counts": made_split.counts,
-                "cold": made_split.cold_counts,
-            },
-            "notes": notes,
-        }
-    )
+    log, parts = (made.interactions, made) if isinstance(made, Split) else (made, None)
+    if as_json:
+        console.print_json(_result(profile(log), log, parts, out) | {"notes": notes})
+    else:
+        _show(profile(log), log, parts, out)
+
+
+def _result(found: Profile, log: Interactions, split: Split | None, out: Path) -> dict[str, Any]:
+    return {
+        "out": str(out),
+        "fingerprint": log.fingerprint,
+        "profile": found.to_dict(),
+        "steps": [str(step) for step in log.steps],
+        "split": split and {"kind": split.kind, "counts": split.counts, "cold": split.cold_counts},
+    }
 
 
 def _show(found: Profile, log: Interactions, split: Split | None, out: Path) -> None:

@@ -5,76 +5,63 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
-
-from counterplay.cli import console
-from counterplay.cli.options import Config, Json, Seed, several_settings
+from counterplay.cli import console, options
+from counterplay.cli.options import option, several_settings
 from counterplay.learning.methods import METHODS
 
-_Model = Literal["pop", "cf", "mlp", "ncf", "gmf", "attn"]
+_Method = Annotated[
+    str | None,
+    option(
+        "Training method, or your own as module:name.",
+        metavar=f"<{'|'.join(METHODS)}|module:name>",
+        default="acl",
+        autocompletion=lambda: list(METHODS),
+    ),
+]
+_Recipe = Annotated[
+    Literal["paper", "stable"] | None,
+    option(
+        "How ps and acl use weights: as in the paper, or the more stable variant.", default="stable"
+    ),
+]
+_Alpha = Annotated[
+    float | None, option("Weight α of the exposure model's regularizer, for acl.", default="1.0")
+]
+_Track = Annotated[
+    Literal["tensorboard", "mlflow"] | None,
+    option("Log metrics to TensorBoard or MLflow (needs counterplay\\[track])."),
+]
 
 
 def train(
-    data: Annotated[Path, typer.Argument(help="Dataset directory with a split.")],
-    out: Annotated[Path, typer.Option(help="New run directory to write.")],
-    method: Annotated[
-        str | None,
-        typer.Option(
-            metavar=f"<{'|'.join(METHODS)}>",
-            help="Training method, or your own as module:name.",
-            show_default="acl",
-            autocompletion=lambda: list(METHODS),
-        ),
-    ] = None,
-    candidate: Annotated[
-        _Model | None, typer.Option(help="Model to train.", show_default="gmf")
-    ] = None,
-    exposure: Annotated[
-        _Model | None, typer.Option(help="Exposure model, for ps and acl.", show_default="gmf")
-    ] = None,
-    recipe: Annotated[
-        Literal["paper", "stable"] | None,
-        typer.Option(
-            help="How ps and acl use weights: as in the paper, or the more stable variant.",
-            show_default="stable",
-        ),
-    ] = None,
+    data: options.SplitData,
+    out: Annotated[Path, option("New run directory to write.")],
+    method: _Method = None,
+    candidate: options.Candidate = None,
+    exposure: options.Exposure = None,
+    recipe: _Recipe = None,
     dim: Annotated[
-        int | None,
-        typer.Option(help="Hidden dimension of both models.", min=1, show_default="32"),
+        int | None, option("Hidden dimension of both models.", min=1, default="32")
     ] = None,
-    alpha: Annotated[
-        float | None,
-        typer.Option(
-            help="Weight α of the exposure model's regularizer, for acl.", show_default="1.0"
-        ),
-    ] = None,
-    rate: Annotated[float | None, typer.Option(help="Learning rate.", show_default="0.01")] = None,
-    epochs: Annotated[
-        int | None, typer.Option(help="Maximum number of epochs.", min=1, show_default="50")
-    ] = None,
-    seed: Seed = None,
-    config: Config = None,
+    alpha: _Alpha = None,
+    rate: Annotated[float | None, option("Learning rate.", default="0.01")] = None,
+    epochs: Annotated[int | None, option("Maximum number of epochs.", min=1, default="50")] = None,
+    seed: options.Seed = None,
+    config: options.Config = None,
     assignments: Annotated[list[str] | None, several_settings("training.patience=20")] = None,
-    track: Annotated[
-        Literal["tensorboard", "mlflow"] | None,
-        typer.Option(help="Log metrics to TensorBoard or MLflow (needs counterplay\\[track])."),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an interrupted run at --out.")
-    ] = False,
-    as_json: Json = False,
+    track: _Track = None,
+    resume: Annotated[bool, option("Continue an interrupted run at --out.", "--resume")] = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Train a model: plain (erm), propensity-weighted (ps) or adversarial (acl).
+    """Train a model: plain (erm), propensity-weighted (ps), adversarial (acl) or your own method.
 
     Example: counterplay train data/clicks --out runs/game --method acl --candidate gmf
     """
-    from counterplay.learning.records import Epoch
     from counterplay.learning.tracking import tracked
     from counterplay.runs.config import run_config
     from counterplay.runs.training import train_run
 
-    options: dict[str, Any] = {
+    given: dict[str, Any] = {
         "method": method,
         "candidate.name": candidate,
         "exposure.name": exposure,
@@ -86,18 +73,15 @@ def train(
         "training.epochs": epochs,
         "training.seed": seed,
     }
-    settings = run_config(config, assignments or (), options)
+    settings = run_config(config, assignments or (), given)
     with (
         console.notes(),
         console.resumable("continue with the same command and --resume"),
         console.progress(f"training on {data.name}", unit="epochs") as bar,
         tracked(track, out.with_name(f"{out.name}.events"), out.name) as trackers,
     ):
-
-        def show(epoch: Epoch) -> None:
-            bar(epoch.epoch + 1, settings.training.epochs)
-
-        found = train_run(data, out, settings, resume=resume, callbacks=[show, *trackers])
+        callbacks = [lambda epoch: bar(epoch.epoch + 1, settings.training.epochs), *trackers]
+        found = train_run(data, out, settings, resume=resume, callbacks=callbacks)
         record = found.to_dict()
     if as_json:
         console.print_json(record)
@@ -111,13 +95,12 @@ def _show(record: dict[str, Any], out: Path) -> None:
     configuration = record["configuration"]
     names = [configuration[role]["name"] for role in record["parameters"]]
     counts = " and ".join(f"{count:,}" for count in record["parameters"].values())
+    done = f"{len(record['epochs'])}, the best is {record['best_epoch']}; {record['stopped']}"
     rows = {
         "method": f"{configuration['method']}: {' against '.join(names)}, {counts} parameters",
-        "epochs": f"{len(record['epochs'])}, the best is {record['best_epoch']}; "
-        f"{record['stopped']}",
+        "epochs": done,
     }
-    found = record["validation"]
-    if found:
+    if found := record["validation"]:
         value, low, high = (number(found[key]) for key in ("value", "low", "high"))
         rows["validation"] = (
             f"{metric(found['metric'], found['k'])} {value} [{low}, {high}] on {found['n']:,} "
@@ -127,9 +110,6 @@ def _show(record: dict[str, Any], out: Path) -> None:
     if last["propensity"]:
         low, mean, high = last["propensity"]
         beta = ", ".join(f"{value:.2f}" for value in last["beta"])
-        rows["propensities"] = (
-            f"{low:.3f} to {high:.3f}, mean {mean:.3f}; effective sample {last['ess']:.0%}; "
-            f"β {beta}"
-        )
-    rows["written to"] = str(out)
-    console.print_pairs(rows)
+        spread = f"{low:.3f} to {high:.3f}, mean {mean:.3f}"
+        rows["propensities"] = f"{spread}; effective sample {last['ess']:.0%}; β {beta}"
+    console.print_pairs(rows | {"written to": str(out)})

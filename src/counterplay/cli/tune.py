@@ -6,63 +6,53 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
-
-from counterplay.cli import console
-from counterplay.cli.options import Config, Json, Protocol, Seed, several_settings
+from counterplay.cli import console, options
+from counterplay.cli.options import option, several_settings
 from counterplay.learning.methods import METHODS
 
-_Model = Literal["pop", "cf", "mlp", "ncf", "gmf", "attn"]
 _SHOWN = 5  # trials of a method, the best first
+
+_Out = Annotated[
+    Path, option("Directory for trials and best runs. Continues an interrupted tuning.")
+]
+_Methods = Annotated[
+    list[str] | None,
+    option(
+        f"Methods, one or more of: {', '.join(METHODS)}, or your own as module:name.", default="all"
+    ),
+]
+_Epochs = Annotated[int | None, option("Maximum number of epochs per trial.", min=1, default="100")]
+_Estimator = Annotated[
+    list[str] | None,
+    option(
+        "Estimator that selects the best trial: standard, popularity, propensity or logged.",
+        default="popularity",
+    ),
+]
+_Metric = Annotated[
+    Literal["hit", "ndcg", "dcg", "mrr"] | None,
+    option("Metric that selects the best trial.", default="hit"),
+]
 
 
 def tune(
-    data: Annotated[Path, typer.Argument(help="Dataset directory with a split.")],
-    out: Annotated[
-        Path,
-        typer.Option(help="Directory for trials and best runs. Continues an interrupted tuning."),
-    ],
-    methods: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=f"Methods, one or more of: {', '.join(METHODS)}, or your own as module:name.",
-            show_default="all",
-        ),
-    ] = None,
-    candidate: Annotated[
-        _Model | None, typer.Option(help="Model to train.", show_default="gmf")
-    ] = None,
-    exposure: Annotated[
-        _Model | None, typer.Option(help="Exposure model, for ps and acl.", show_default="gmf")
-    ] = None,
+    data: options.SplitData,
+    out: _Out,
+    methods: _Methods = None,
+    candidate: options.Candidate = None,
+    exposure: options.Exposure = None,
     trials: Annotated[
-        int | None, typer.Option(help="Number of trials per method.", min=1, show_default="20")
+        int | None, option("Number of trials per method.", min=1, default="20")
     ] = None,
-    epochs: Annotated[
-        int | None,
-        typer.Option(help="Maximum number of epochs per trial.", min=1, show_default="100"),
-    ] = None,
-    estimator: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Estimator that selects the best trial: standard, popularity, propensity or "
-            "logged.",
-            show_default="popularity",
-        ),
-    ] = None,
-    metric: Annotated[
-        Literal["hit", "ndcg", "dcg", "mrr"] | None,
-        typer.Option(help="Metric that selects the best trial.", show_default="hit"),
-    ] = None,
-    k: Annotated[
-        list[int] | None,
-        typer.Option("--k", help="Cutoff k of the metric.", min=1, show_default="10"),
-    ] = None,
-    protocol: Protocol = None,
-    seed: Seed = None,
-    config: Config = None,
+    epochs: _Epochs = None,
+    estimator: _Estimator = None,
+    metric: _Metric = None,
+    k: Annotated[list[int] | None, option("Cutoff k of the metric.", min=1, default="10")] = None,
+    protocol: options.Protocol = None,
+    seed: options.Seed = None,
+    config: options.Config = None,
     assignments: Annotated[list[str] | None, several_settings("space.rate=[0.01,0.1]")] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Tune each method with the same number of trials on validation rows; keep the best runs.
 
@@ -72,7 +62,7 @@ def tune(
     from counterplay.tuning.space import Tuning
     from counterplay.tuning.tuning import tune_methods
 
-    options: dict[str, Any] = {
+    given: dict[str, Any] = {
         "methods": methods or None,
         "candidate.name": candidate,
         "exposure.name": exposure,
@@ -84,7 +74,7 @@ def tune(
         "selection.protocol": protocol,
         "seed": seed,
     }
-    settings = configured(Tuning, config, assignments or (), options)
+    settings = configured(Tuning, config, assignments or (), given)
     what = f"tuning on {data.name}"
     with (
         console.notes(),
@@ -108,12 +98,14 @@ def _one(values: list[Any] | None) -> Any:
 
 
 def _show(result: dict[str, Any], out: Path) -> None:
+    from counterplay.report.words import number
+
     for found in result["methods"]:
         trials, failed = found["trials"], found["failed"]
         title = f"{found['method']}: {len(trials)} trials, {len(failed)} failed"
         judged = [each for each in trials if each["number"] not in failed]
         if not judged:
-            console.out.print(f"{title}; the first: {trials[0]['failed']}", markup=False)
+            console.out.print(f"{title}; the first: {trials[0]['failed']}")
             continue
         best = sorted(judged, key=lambda each: -each["estimate"]["value"])[:_SHOWN]
         first = best[0]["estimate"]
@@ -122,9 +114,10 @@ def _show(result: dict[str, Any], out: Path) -> None:
             f"{first['protocol']}, {first['n']:,} validation rows",
             {
                 "trial": [f"{each['number']}: {_settings(each['settings'])}" for each in best],
-                "value": [f"{each['estimate']['value']:.4f}" for each in best],
-                "low": [_number(each["estimate"]["low"]) for each in best],
-                "high": [_number(each["estimate"]["high"]) for each in best],
+                **{
+                    key: [number(each["estimate"][key]) for each in best]
+                    for key in ("value", "low", "high")
+                },
                 "epochs": [str(each["epochs"]) for each in best],
             },
         )
@@ -132,19 +125,9 @@ def _show(result: dict[str, Any], out: Path) -> None:
     runs = [shlex.quote(str(out / found["run"])) for found in result["methods"] if found["run"]]
     if runs:
         command = "compare" if len(runs) > 1 else "evaluate"
-        console.out.print(
-            f"next, on test rows: counterplay {command} {' '.join(runs)}", markup=False
-        )
+        console.out.print(f"next, on test rows: counterplay {command} {' '.join(runs)}")
 
 
 def _settings(settings: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{key.removeprefix('training.')} {value:.3g}"
-        if isinstance(value, float)
-        else f"{key.removeprefix('training.')} {value}"
-        for key, value in settings.items()
-    )
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4f}"
+    short = {key: f"{it:.3g}" if isinstance(it, float) else it for key, it in settings.items()}
+    return ", ".join(f"{key.removeprefix('training.')} {value}" for key, value in short.items())

@@ -38,11 +38,11 @@ class ValidationSettings(BaseModel):
 
     Attributes:
         protocol: full ranks among all unseen items; sampled among `n_negatives` of them.
-        metric: Of a row's rank.
-        k: Its cutoff, below the number of items that half of the rows are ranked among.
-        n_negatives: Of the sampled protocol.
-        users: Go by the rows of so many users, drawn once. By default by all; with full ranks by as
-            many as 33 million scores allow, users times items.
+        metric: Computed from the rank of each row.
+        k: Cutoff of the metric, below the number of items that half of the rows are ranked among.
+        n_negatives: Number of sampled items, for sampled.
+        users: Number of users to rank for, drawn once. By default all; for full as many as 33
+            million scores (users times items) allow.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -58,10 +58,10 @@ class RunConfig(BaseModel):
     """All that a run needs besides its data.
 
     Attributes:
-        method: erm, ps, acl, or one of your own as module:name.
-        candidate: The model that is learnt.
+        method: erm, ps, acl, or your own as module:name.
+        candidate: The model to train.
         exposure: Its propensity model (ps) or opponent (acl).
-        training: How; options that the method does not have are refused.
+        training: How to train; options that the method does not have are refused.
         validation: What selects the best epoch.
     """
 
@@ -99,15 +99,11 @@ class RunConfig(BaseModel):
 
     def players(self, train: Interactions, streams: Streams) -> dict[str, Scorer]:
         """Return fresh models by their roles, as many as the method has."""
-        return {
-            role: self._model(role).build(train, streams.torch("initial", role))
+        return {  # a role of a user's own method has a model like the exposure model
+            role: getattr(self, role, self.exposure).build(train, streams.torch("initial", role))
             for role in method_of(self.method).roles
             if role != "link"
         }
-
-    def _model(self, role: str) -> ModelSettings:
-        known: ModelSettings = getattr(self, role, self.exposure)  # another is as large as g
-        return known
 
 
 def config_of(values: dict[str, Any]) -> RunConfig:
@@ -133,7 +129,7 @@ def _with(settings: type[Training]) -> type[RunConfig]:
 def run_config(
     file: Path | None = None, assignments: Iterable[str] = (), options: dict[str, Any] | None = None
 ) -> RunConfig:
-    """Put the configuration of a run together."""
+    """Return the configuration of a run: a TOML file, then options, then assignments."""
     return configured(kind_of, file, assignments, options)
 
 

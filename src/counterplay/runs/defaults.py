@@ -22,8 +22,8 @@ _L2 = 2.0  # divided by the rows: the more there are, the less ℓ2 regularizati
 def training_for(train: Interactions, *, seed: int, **changes: Any) -> dict[str, Any]:
     """Return training options that let a model leave the plateau of popularity on this log.
 
-    A short log needs small batches, or an epoch has too few steps to learn anything from; and
-    patience must outlast the plateau (see `docs/guide/training.md`).
+    A short log needs small batches, or an epoch has too few steps to learn from; and patience must
+    outlast the plateau (see `docs/guide/training.md`).
     """
     small, large = _BATCH
     return {
@@ -36,10 +36,7 @@ def training_for(train: Interactions, *, seed: int, **changes: Any) -> dict[str,
 
 
 def validation_for(how: Evaluation) -> dict[str, Any]:
-    """Return the validation that selects epochs as an evaluation decides.
-
-    That is by its protocol, by the first of its metrics and at the first of its cutoffs.
-    """
+    """Return the validation that selects epochs by the first metric and cutoff of an evaluation."""
     return {
         "protocol": how.protocol,
         "metric": how.metrics[0],
@@ -66,16 +63,11 @@ def ranked_among(split: Split, part: int) -> int:
 
 
 def least_unseen(split: Split, part: int) -> int:
-    """Return the fewest items that any user with rows in a part has in no row up to that part.
+    """Return how many negatives can be drawn for every user with rows in a part.
 
-    So many negatives can be drawn, whoever they are drawn for.
+    That is the fewest items that such a user has in no row up to that part.
     """
-    return int(n_unseen(split, part).min(initial=split.interactions.n_items))
-
-
-def n_unseen(split: Split, part: int) -> NDArray[np.int64]:
-    """Return how many items the user of each row of a part has in no row up to that part."""
-    return _left(split, part, up_to=part)
+    return int(_left(split, part, up_to=part).min(initial=split.interactions.n_items))
 
 
 def n_ranked(split: Split, part: int) -> NDArray[np.int64]:
@@ -87,5 +79,6 @@ def n_ranked(split: Split, part: int) -> NDArray[np.int64]:
 
 
 def _left(split: Split, part: int, *, up_to: int) -> NDArray[np.int64]:
+    """Return how many items the user of each row of a part has in no row of the parts up to one."""
     log = split.interactions
     return np.asarray(log.n_items - split.n_distinct[up_to, log.user[split.part == part]])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import platform
+import sys
+import traceback
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from counterplay.data.publishing import check_free, working_directory
 from counterplay.data.store import load_split
-from counterplay.errors import DataError
+from counterplay.errors import ConfigError, CounterplayError, DataError
 from counterplay.evaluation.records import EstimateRecord
 from counterplay.learning.fitting import fit, threads_for
 from counterplay.learning.methods import method_of
@@ -35,10 +38,11 @@ from counterplay.runs.validating import Judge
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from counterplay.data.splits import Split
     from counterplay.learning.fitting import Callback
+    from counterplay.learning.method import Method
     from counterplay.learning.records import Epoch, Fit
 
 _VERSIONS = ("counterplay", "numpy", "polars", "pyarrow", "torch")
@@ -55,10 +59,9 @@ def train_run(
 ) -> RunRecord:
     """Train on the dataset directory `data`, write the run directory `out`, return its record.
 
-    Ratings are predicted with the squared loss; with any other, every training row is a positive.
-    With `resume`, what broke off in `out` goes on, and what is finished is not done again; either
-    must have begun with the same configuration, log and split. Whoever has the data loaded already
-    hands them on as `split`.
+    The squared loss predicts ratings; with any other, every training row is a positive. With
+    `resume`, an interrupted run continues and a finished one is returned, if the configuration,
+    log and split are the same. `split` is the data, where they are loaded already.
     """
     config, folder = config or RunConfig(), Path(out)
     config.of_method()
@@ -73,7 +76,12 @@ def train_run(
         elif (place / RECORD).exists():
             clear(place)
             return check_run(place)
-        return _trained(data, split or load_split(data), place, config, asked, callbacks)
+        try:
+            return _trained(data, split or load_split(data), place, config, asked, callbacks)
+        except (ConfigError, DataError):
+            if not resume:  # the same command may be given again
+                clear(place)
+            raise
 
 
 def _trained(
@@ -97,9 +105,9 @@ def _trained(
     held_out = bool(split.counts["validation"])  # without, the last epoch is kept
     judge = Judge(split, train, config.validation, streams) if held_out else None
     begin(folder, asked)
-    with noted() as notes:
-        method = method_of(config.method)(players, train, config.of_method())
-        checkpoint = folder / CHECKPOINT
+    kind, checkpoint = method_of(config.method), folder / CHECKPOINT
+    with noted() as notes, _blamed(kind):
+        method = kind(players, train, config.of_method())
         found = fit(method, validate=judge, callbacks=callbacks, checkpoint=checkpoint)
     record = write_run(folder, _record(config, data, split, found, judge, notes), found)
     tell(notes)
@@ -150,3 +158,21 @@ def _told(epoch: Epoch, sign: int) -> Epoch:
 def versions() -> dict[str, str]:
     """Return what results may depend on."""
     return {"python": platform.python_version()} | {name: version(name) for name in _VERSIONS}
+
+
+@contextmanager
+def _blamed(method: type[Method[Any]]) -> Iterator[None]:
+    """Say where the code of a user's own method failed, if it did."""
+    try:
+        yield
+    except Exception as error:
+        file = getattr(sys.modules.get(method.__module__), "__file__", None)
+        own = [each for each in traceback.extract_tb(error.__traceback__) if each.filename == file]
+        ours = method.__module__.startswith("counterplay.") or isinstance(error, CounterplayError)
+        if ours or not own:
+            raise
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ConfigError(
+            f"the code of a method must run without errors; found {said} in '{own[-1].filename}', "
+            f"line {own[-1].lineno}; correct it, and give the same command again"
+        ) from error

@@ -1,8 +1,7 @@
 """What selects the epoch that is kept: the candidate's value on the validation rows.
 
-Clicks are ranked, by the protocol, the metric and the cutoff that the evaluation decides by, and
-for no more users than a budget of scores allows. Ratings go by their mean squared error, weighted
-by inverse propensities where the log holds them. Test rows play no part.
+Clicks are ranked as the evaluation ranks them, for no more users than a budget of scores allows.
+Ratings go by their mean squared error, weighted by inverse propensities if the log has them.
 """
 
 from __future__ import annotations
@@ -29,17 +28,12 @@ if TYPE_CHECKING:
     from counterplay.seeding import Streams
 
 SCORES = 1 << 25  # at most, of users times items, in one validation by full ranks
-_N_RESAMPLES, _LEVEL = 1000, 0.95
 
 
 class Judge:
-    """Judges models on the validation rows, all on the same ones, after every epoch.
+    """Judges models on the same validation rows, after every epoch.
 
-    Args:
-        split: Of its validation rows, at least one.
-        train: The training rows as the model is given them: with ratings, they are predicted.
-        settings: How to judge.
-        streams: Of the users, the sampled items and the bootstrap.
+    The training rows are as the model is given them: with ratings, they are predicted.
     """
 
     def __init__(
@@ -82,8 +76,6 @@ class Judge:
             self._streams.numpy("validation", "bootstrap"),
             estimator=self.estimator,
             protocol=self.protocol,
-            level=_LEVEL,
-            n_resamples=_N_RESAMPLES,
         )
         return found.to_dict()
 
@@ -98,8 +90,8 @@ class Judge:
             ranks = full_ranks(scores, targets, self.train)
         else:
             ranks = sampled_ranks(scores, targets.user, self._candidates)
-        rows = np.arange(len(ranks))
-        return ranking_metrics(ranks, rows, names=[self.metric], k=[self.k])[self.metric, self.k]
+        found = ranking_metrics(ranks, np.arange(len(ranks)), names=[self.metric], k=[self.k])
+        return found[self.metric, self.k]
 
 
 def check_cutoff(settings: ValidationSettings, split: Split) -> None:

@@ -33,9 +33,13 @@ from counterplay.serving.vectors import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from counterplay.serving.recommend import Trained
+
 _PAIRS = 256, 64  # users and items each that are compared
 _TOLERANCE = 1e-4  # relative to the largest score
 _ONNX = "model.onnx"
+_SCORE = "the inner product of a user's and an item's vector"
+_BIAS = ", plus the user's bias, which does not change the order"
 
 
 def export_run(
@@ -68,46 +72,27 @@ def export_run(
     if ann:
         check_ann()
     trained = load_trained(run, data)
-    record, model, log = trained.record, trained.model, trained.log
-    settings = record.configuration.candidate.model_dump(mode="json")
+    model, log = trained.model, trained.log
+    described = _described(trained)
     vectors = vectors_of(model, log, trained.fallback)
     if vectors is None and (ann or not onnx):
         raise ConfigError(
             "vectors need a model whose score is an inner product (pop, cf, gmf, attn); found "
-            f"{settings['name']}; export it with --onnx, without an index"
+            f"{described['model']}; export it with --onnx, without an index"
         )
-    streams = Streams(record.seed)
+    streams, scores = Streams(trained.record.seed), trained.scores
     rng = streams.numpy("export", "pairs")
-    users = rng.integers(0, log.n_users, _PAIRS[0])
-    items = rng.integers(0, log.n_items, _PAIRS)
-    scores = trained.scores
+    users, items = rng.integers(0, log.n_users, _PAIRS[0]), rng.integers(0, log.n_items, _PAIRS)
     own = scores.of(users, items)
-    described: dict[str, Any] = {
-        "model": settings["name"],
-        "dim": settings["dim"],
-        "users": log.n_users,
-        "items": log.n_items,
-        "cold": int(trained.fallback.unknown[:-1].sum()),
-        "dataset": record.dataset.to_dict(),
-        "counterplay": version("counterplay"),
-        "score": None,
-        "vectors": None,
-        "ann": None,
-        "onnx": None,
-    }
     with new_directory(Path(out)) as folder:
         if vectors is None:
             write_ids(log, folder)
         else:
             write_vectors(vectors, log, folder, format)
-            described["score"] = "the inner product of a user's and an item's vector"
-            if vectors.biases is not None:
-                described["score"] += ", plus the user's bias, which does not change the order"
-            described["vectors"] = {
-                "format": format,
-                "width": vectors.items.shape[1],
-                **_agreement("the vectors", vectors.of(users, items), own),
-            }
+            described["score"] = _SCORE + ("" if vectors.biases is None else _BIAS)
+            agreement = _agreement("the vectors", vectors.of(users, items), own)
+            width = vectors.items.shape[1]
+            described["vectors"] = {"format": format, "width": width, **agreement}
         if onnx:
             length = model.history_length
             history = scores.histories.last(users, length) if length else None
@@ -119,13 +104,26 @@ def export_run(
                 "output": "scores [B, K]",
                 **_agreement("the ONNX model", found, own),
             }
-        if ann:
-            assert vectors is not None
+        if ann and vectors is not None:
             rng = streams.numpy("export", "recall")
             described["ann"] = write_index(vectors, log, folder, rng)
         described["files"] = digests_of(folder)
         (folder / "export.json").write_bytes(sealed(described))
     return described
+
+
+def _described(trained: Trained) -> dict[str, Any]:
+    settings = trained.record.configuration.candidate
+    return {
+        "model": settings.name,
+        "dim": settings.dim,
+        "users": trained.log.n_users,
+        "items": trained.log.n_items,
+        "cold": int(trained.fallback.unknown[:-1].sum()),
+        "dataset": trained.record.dataset.to_dict(),
+        "counterplay": version("counterplay"),
+        **dict.fromkeys(("score", "vectors", "ann", "onnx")),
+    }
 
 
 def _inputs(length: int, n_items: int) -> dict[str, str]:

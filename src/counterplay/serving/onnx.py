@@ -55,8 +55,7 @@ def write_onnx(model: Scorer, path: Path, fallback: Fallback | None = None) -> N
     check_onnx()
     graph = _plain(model).eval()
     if fallback is not None and model.learns_each_user:
-        kind = _SequenceWithFallback if model.history_length else _WithFallback
-        graph = kind(graph, fallback).eval()
+        graph = _WithFallback(graph, fallback).eval()
     batch, candidates = torch.export.Dim("batch"), torch.export.Dim("candidates")
     inputs = {
         "users": (torch.zeros(2, dtype=torch.int64), {0: batch}),
@@ -101,33 +100,35 @@ def onnx_scores(
     return scores
 
 
-class _Products(nn.Module):
-    """`u · q + b`, of tables whose last row, at −1, is for ids that training never saw."""
+class _Tables(nn.Module):
+    """Tables whose last row, at −1, is for ids that training never saw."""
+
+    def __init__(self, **tables: Tensor) -> None:
+        super().__init__()
+        for name, table in tables.items():
+            self.register_buffer(name, table)
+
+
+class _Products(_Tables):
+    """`u · q + b`."""
 
     users: Tensor
     biases: Tensor
     items: Tensor
 
-    def __init__(self, users: Tensor, biases: Tensor, items: Tensor) -> None:
-        super().__init__()
-        self.register_buffer("users", users)
-        self.register_buffer("biases", biases)
-        self.register_buffer("items", items)
-
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         return dots(self.users[users], self.items[items]) + self.biases[users]
 
 
-class _Perceptron(nn.Module):
+class _Perceptron(_Tables):
     """MLP with the first layer done: what is left is one pair's."""
 
     left: Tensor
     right: Tensor
 
     def __init__(self, model: MLP) -> None:
-        super().__init__()
-        self.register_buffer("left", model.user_half(_and_mean(model.user.table())))
-        self.register_buffer("right", model.item_half(_and_mean(model.item.table())))
+        left, right = _and_mean(model.user.table()), _and_mean(model.item.table())
+        super().__init__(left=model.user_half(left), right=model.item_half(right))
         self.layers = nn.ModuleList([*model.layers, model.output])
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
@@ -148,49 +149,45 @@ class _Sum(nn.Module):
         return total
 
 
-class _Sequence(nn.Module):
+class _Sequence(_Tables):
     """Attn; the user's index is an input like that of other models, and is not used."""
 
     items: Tensor
     biases: Tensor
 
     def __init__(self, model: Attention) -> None:
-        super().__init__()
+        biases = torch.cat([model.bias[:, 0], model.bias.new_zeros(1)])
+        super().__init__(items=_and_mean(model.item.table()), biases=biases)
         self.encoder = copy.deepcopy(model)
         self.encoder.item.own = nn.Parameter(model.item.table())
         self.encoder.item.features = None
-        self.register_buffer("items", _and_mean(model.item.table()))
-        self.register_buffer("biases", torch.cat([model.bias[:, 0], model.bias.new_zeros(1)]))
 
     def forward(self, users: Tensor, items: Tensor, history: Tensor) -> Tensor:  # noqa: ARG002
         states = self.encoder.states(history, only_last=True)[:, 0]
         return dots(states, self.items[items]) + self.biases[items]
 
 
-class _WithFallback(nn.Module):
-    """What everybody gets, for users whom the model knows nothing of; unknown ids are at -1."""
+class _WithFallback(_Tables):
+    """What everybody gets, for users whom the model knows nothing of; unknown ids are at -1.
+
+    A model of sequences knows nothing of an empty one.
+    """
 
     unknown: Tensor
     everybody: Tensor
 
     def __init__(self, graph: nn.Module, fallback: Fallback) -> None:
-        super().__init__()
+        unknown, everybody = map(torch.from_numpy, (fallback.unknown, fallback.items))
+        super().__init__(unknown=unknown, everybody=everybody)
         self.inner = graph
-        self.register_buffer("unknown", torch.from_numpy(fallback.unknown))
-        self.register_buffer("everybody", torch.from_numpy(fallback.items))
 
-    def forward(self, users: Tensor, items: Tensor) -> Tensor:
-        own = self.inner(users, items)
-        return torch.where(self.unknown[users][:, None], self.everybody[items], own)
-
-
-class _SequenceWithFallback(_WithFallback):
-    """The same for a model of sequences, which knows nothing of an empty one."""
-
-    def forward(self, users: Tensor, items: Tensor, history: Tensor) -> Tensor:  # type: ignore[override]
-        own = self.inner(users, items, history)
-        empty = (history == len(self.everybody) - 1).all(1)
-        return torch.where(empty[:, None], self.everybody[items], own)
+    def forward(self, users: Tensor, items: Tensor, history: Tensor | None = None) -> Tensor:
+        if history is None:
+            unknown, own = self.unknown[users], self.inner(users, items)
+        else:
+            unknown = (history == len(self.everybody) - 1).all(1)
+            own = self.inner(users, items, history)
+        return torch.where(unknown[:, None], self.everybody[items], own)
 
 
 def _plain(model: Scorer) -> nn.Module:
@@ -198,15 +195,18 @@ def _plain(model: Scorer) -> nn.Module:
     if isinstance(model, CF | GMF):
         users, biases = model.user_side(_and_mean(model.user.table()))
         items = _and_mean(model.item.table())
-        return _Products(users, biases.expand(len(users), 1).contiguous(), items)
+        biases = biases.expand(len(users), 1).contiguous()
+        return _Products(users=users, biases=biases, items=items)
     if isinstance(model, Popularity):
         users = model.logits.new_ones(model.n_users + 1, 1)
-        return _Products(users, torch.zeros_like(users), model.logits[:, None])
+        none = torch.zeros_like(users)
+        return _Products(users=users, biases=none, items=model.logits[:, None])
     if isinstance(model, MLP):
         return _Perceptron(model)
     if isinstance(model, NCF):
         users = _and_mean(model.user.table()) * model.importance
-        products = _Products(users, users.new_zeros(len(users), 1), _and_mean(model.item.table()))
+        none, items = users.new_zeros(len(users), 1), _and_mean(model.item.table())
+        products = _Products(users=users, biases=none, items=items)
         return _Sum(products, _Perceptron(model.perceptron))
     if isinstance(model, Attention):
         return _Sequence(model)

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 VectorFormat = Literal["parquet", "npy"]
 INDEX = "items.usearch"
-_LINKS, _WIDTH_OF_BUILDING, _WIDTH_OF_SEARCH = 32, 256, 256
+_INDEX = {"metric": "ip", "dtype": "f32", "connectivity": 32, "expansion_add": 256}
+_EXPANSION = 256  # of a search
 _CHECKED_USERS = 1000
 _LOW_RECALL = 0.9
 
@@ -52,14 +53,16 @@ class Vectors:
 
     def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.floating]:
         """Return the scores of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""
-        products: NDArray[np.floating] = np.einsum(
-            "bd,bkd->bk", self.users[users], self.items[items]
-        )
-        return products if self.biases is None else products + self.biases[users, None]
+        products = np.einsum("bd,bkd->bk", self.users[users], self.items[items])
+        return self._biased(products, users)
 
     def of_all(self, users: NDArray[np.integer]) -> NDArray[np.floating]:
         """Return the scores of all items for `users` `[B]`, `[B, n_items]`."""
-        products: NDArray[np.floating] = self.users[users] @ self.items.T
+        return self._biased(self.users[users] @ self.items.T, users)
+
+    def _biased(
+        self, products: NDArray[np.floating], users: NDArray[np.integer]
+    ) -> NDArray[np.floating]:
         return products if self.biases is None else products + self.biases[users, None]
 
 
@@ -119,20 +122,18 @@ def _array(values: torch.Tensor) -> NDArray[np.float32]:
 
 def write_vectors(vectors: Vectors, log: Interactions, folder: Path, kind: VectorFormat) -> None:
     """Write the vectors with their ids, in the order of the dataset."""
-    biases = vectors.biases
+    biases = {} if vectors.biases is None else {"bias": vectors.biases}
     if kind == "npy":
         write_ids(log, folder)
         np.save(folder / "users.npy", vectors.users)
         np.save(folder / "items.npy", vectors.items)
-        if biases is not None:
-            np.save(folder / "user_biases.npy", biases)
+        for each in biases.values():
+            np.save(folder / "user_biases.npy", each)
         return
-    users = pl.DataFrame({"user": log.users.ids, "vector": vectors.users})
-    if biases is not None:
-        users = users.with_columns(pl.Series("bias", biases))
-    users.write_parquet(folder / "users.parquet")
-    items = pl.DataFrame({"item": log.items.ids, "vector": vectors.items})
-    items.write_parquet(folder / "items.parquet")
+    users = {"user": log.users.ids, "vector": vectors.users, **biases}
+    pl.DataFrame(users).write_parquet(folder / "users.parquet")
+    items = {"item": log.items.ids, "vector": vectors.items}
+    pl.DataFrame(items).write_parquet(folder / "items.parquet")
 
 
 def write_ids(log: Interactions, folder: Path) -> None:
@@ -155,14 +156,8 @@ def write_index(
     The recall is the share of the ten best of some users, by exact search, that it finds too.
     """
     check_ann()
-    index = import_module("usearch.index").Index(
-        ndim=vectors.items.shape[1],
-        metric="ip",
-        dtype="f32",
-        connectivity=_LINKS,
-        expansion_add=_WIDTH_OF_BUILDING,
-        expansion_search=_WIDTH_OF_SEARCH,
-    )
+    kind = import_module("usearch.index").Index
+    index = kind(ndim=vectors.items.shape[1], expansion_search=_EXPANSION, **_INDEX)
     index.add(np.arange(log.n_items), vectors.items, threads=1)  # in one order: the same bytes
     index.save(str(folder / INDEX))
     users = rng.permutation(log.n_users)[:_CHECKED_USERS]
@@ -185,7 +180,7 @@ def write_index(
         "file": INDEX,
         "metric": "inner product",
         "keys": "rows of the item vectors, from 0",
-        "expansion_search": _WIDTH_OF_SEARCH,
+        "expansion_search": _EXPANSION,
         "k": k,
         "users": len(users),
         "recall": recall,

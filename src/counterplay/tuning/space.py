@@ -21,12 +21,7 @@ from counterplay.runs.defaults import training_for, validation_for
 if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
 
-_SHARED = {
-    "training.rate": "rate",
-    "training.l2": "l2",
-    "training.batch_size": "batch_size",
-    "training.n_negatives": "n_negatives",
-}
+_SHARED = {f"training.{name}": name for name in ("rate", "l2", "batch_size", "n_negatives")}
 
 
 def _selects(name: str) -> str:
@@ -54,45 +49,25 @@ Counts = Annotated[tuple[_Whole, _Whole], BeforeValidator(_range), AfterValidato
 
 
 class Space(BaseModel):
-    """Where to search: each range from end to end, by its logarithm; one number fixes a setting.
-
-    Attributes:
-        rate: Learning rate, of all methods.
-        l2: Strength of ℓ2 regularization; the lower end is as good as none.
-        batch_size: Queries a batch.
-        n_negatives: Sampled items a query.
-        alpha: How firmly data hold the opponent, of acl.
-        exposure_rate: The opponent's learning rate, of acl.
-        exposure_dim: The opponent's dimension, of acl.
-        exposure: Exposure models that ps tries beside the one it has.
-    """
+    """Where to search: each range from end to end, by its logarithm; one number fixes a setting."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     rate: Rates = (0.001, 0.1)
-    l2: Rates = (1e-7, 0.01)
+    l2: Rates = (1e-7, 0.01)  # the lower end is as good as none
     batch_size: Counts = (256, 8192)
-    n_negatives: Counts = (1, 16)
-    alpha: Rates = (0.01, 10.0)
-    exposure_rate: Rates = (0.001, 0.1)
-    exposure_dim: Counts = (2, 64)
-    exposure: tuple[ModelName, ...] = ("pop", "gmf")
+    n_negatives: Counts = (1, 16)  # sampled items per query
+    alpha: Rates = (0.01, 10.0)  # weight of the exposure model's regularizer, of acl
+    exposure_rate: Rates = (0.001, 0.1)  # of acl
+    exposure_dim: Counts = (2, 64)  # of acl
+    exposure: tuple[ModelName, ...] = ("pop", "gmf")  # what ps tries besides the one it has
 
 
 class Selection(BaseModel):
     """The estimate that trials are selected by, on validation rows.
 
-    Attributes:
-        estimator: One whose weights are the same for every trial. The robust ones are fitted
-            against the candidates that they weight, and a trial does not know those to come.
-        metric: Of a row's rank.
-        k: Cutoff.
-        protocol: full ranks among all unseen items; sampled among `n_negatives` of them.
-        n_negatives: Of the sampled protocol.
-        clip: Propensities below it are raised to it.
-        exponent: Of popularity, in its estimator.
-        floor: The smallest propensity of that estimator.
-        opponent: The exposure model of the estimator propensity.
+    Its weights must be the same for every trial. The robust estimators are fitted against the
+    candidates that they weight, and a trial does not know those to come.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -109,27 +84,21 @@ class Selection(BaseModel):
 
     def evaluation(self, seed: int) -> Evaluation:
         """Return it as an evaluation."""
-        same = {"protocol", "n_negatives", "clip", "exponent", "floor", "opponent"}
-        return Evaluation(
-            part="validation",
-            estimators=(self.estimator,),
-            metrics=(self.metric,),
-            k=(self.k,),
-            seed=seed,
-            **{name: getattr(self, name) for name in same},
-        )
+        same = {name: getattr(self, name) for name in Selection.model_fields}
+        one = {"estimators": (same.pop("estimator"),), "metrics": (same.pop("metric"),)}
+        return Evaluation(**same | one | {"k": (self.k,), "part": "validation", "seed": seed})
 
 
 class Tuning(BaseModel):
     """What to tune, and how.
 
     Attributes:
-        methods: Which; each has the same number of trials.
+        methods: Which methods; each has the same number of trials.
         trials: That number; the first has the settings that follow from the size of the data.
-        candidate: The model that is learnt.
+        candidate: The model to train.
         exposure: Its propensity model (ps) or opponent (acl).
         training: Settings for the methods that have them: where searching begins, or what stays.
-        validation: What selects the best epoch of a trial; what is not set is as in `selection`.
+        validation: What selects the best epoch; what is not set is as in `selection`.
         selection: What selects the best trial.
         space: Where to search.
         seed: Of all streams.
