@@ -124,12 +124,12 @@ def prepare(
 
     Example: counterplay prepare clicks.parquet --user uid --item sku --out data/clicks
     """
+    from counterplay.data.directory import FILES, save
     from counterplay.data.preparation import Preparation
     from counterplay.data.preparation import prepare as prepare_log
     from counterplay.data.profile import profile
     from counterplay.data.publishing import check_free
     from counterplay.data.splits import Split
-    from counterplay.data.store import FILES, save
 
     plan = Preparation(**{key: context.params[key] for key in Preparation.model_fields})
     check_free(out, replacing=FILES if overwrite else None)

@@ -16,10 +16,10 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from counterplay.data.directory import describe
 from counterplay.data.files import check_digest, difference, digest_of, read_json, write_json
 from counterplay.data.formats import first_line
 from counterplay.data.publishing import new_file
-from counterplay.data.store import describe
 from counterplay.errors import CheckpointError, DataError
 from counterplay.learning.methods import method_of
 from counterplay.models.link import Link

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from counterplay.data.directory import load_split, save
 from counterplay.data.files import difference, digest_of, read_json, write_json
 from counterplay.data.preparation import prepare
 from counterplay.data.profile import profile
 from counterplay.data.publishing import check_free, working_directory
 from counterplay.data.splits import Split
-from counterplay.data.store import load_split, save
 from counterplay.display import Shown
 from counterplay.errors import ConfigError, CounterplayWarning, DataError
 from counterplay.evaluation.deployment import deployed

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.data.directory import load_split
 from counterplay.data.files import write_json
 from counterplay.data.publishing import Replaceable, check_free, new_directory, working_directory
-from counterplay.data.store import load_split
 from counterplay.errors import ConfigError, CounterplayWarning, DivergedError
 from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.evaluation.stage import Stage
