@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from counterplay.data.datasets import dataset_at
 from counterplay.data.directory import save
-from counterplay.data.duplicates import without_duplicates
+from counterplay.data.filters import without_duplicates
 from counterplay.data.preparation import Preparation, prepare
 from counterplay.data.splits import Split, leave_last_two_out
 from counterplay.errors import ConfigError, CounterplayWarning, DataError

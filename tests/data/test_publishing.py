@@ -119,7 +119,7 @@ def test_the_folder_one_stands_in_is_never_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match="the folder that one stands in"):
+    with pytest.raises(ConfigError, match="current working directory"):
         write(Path(), "one")
     assert tmp_path.exists()
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import counterplay as cp
-from counterplay.data.cold import cold_notes
+from counterplay.data.splits import cold_notes
 
 from .conftest import tables
 

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from counterplay.data.columns import raise_mixed
-from counterplay.data.formats import first_line
+from counterplay.data.formats import UNREADABLE, first_line
+from counterplay.data.identifiers import raise_mixed
 from counterplay.errors import ConfigError, CounterplayError, DataError
 
 
@@ -52,15 +52,7 @@ def convertible(source: object = None, columns: Sequence[str] = ()) -> Iterator[
         yield
     except CounterplayError:
         raise
-    except (
-        pa.ArrowException,
-        pl.exceptions.PolarsError,
-        pl.exceptions.PanicException,
-        OSError,
-        OverflowError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except (*UNREADABLE, OverflowError, TypeError) as error:
         _look_for_mixed(source, columns)
         raise DataError(
             "the columns of a frame must each be of one type that Arrow knows, and of one length; "
@@ -71,10 +63,8 @@ def convertible(source: object = None, columns: Sequence[str] = ()) -> Iterator[
 def _names(source: object) -> list[str]:
     names = getattr(source, "column_names", None)  # Arrow; its `columns` are the data
     if names is None:
-        names = getattr(source, "columns", None)
-    if names is None:
         schema = getattr(source, "schema", None)
-        names = getattr(schema, "names", None)
+        names = getattr(source, "columns", getattr(schema, "names", None))
     return [] if names is None or callable(names) else [str(name) for name in names]
 
 
@@ -84,14 +74,11 @@ def _convert(source: Any, columns: list[str]) -> pl.DataFrame:
     if isinstance(source, Mapping):
         by_text = {str(name): values for name, values in source.items()}
         return pl.DataFrame({name: _array(by_text[name]) for name in columns})
-    if isinstance(source, pl.DataFrame):
-        return source.select(columns)
     if isinstance(source, pa.Table):
         return pl.DataFrame(source.select(columns))
     if hasattr(source, "loc"):  # pandas: leave out what is not wanted before converting
         chosen = source.loc[:, [name for name in source.columns if str(name) in columns]]
-        frame = pl.DataFrame(chosen.set_axis([str(name) for name in chosen.columns], axis=1))
-        return frame.select(columns)
+        source = chosen.set_axis([str(name) for name in chosen.columns], axis=1)
     return pl.DataFrame(source).select(columns)
 
 

@@ -138,7 +138,7 @@ def test_a_folder_must_hold_one_log(
     found: str,
 ) -> None:
     folder = make("open-bandit", changes)
-    with refused("one log", found, "random/all"):
+    with refused("one file", found, "random/all"):
         read_log("open-bandit", folder)
 
 

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from counterplay.data.datasets.catalogue import Dataset, Remote
 
 _LARGEST = 1 << 36  # bytes of an unpacked archive, and how often its own size they may be
+_BAD_ARCHIVE = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, UnicodeError, EOFError),
+    RuntimeError,  # encrypted; NotImplementedError, its child: an unknown compression
+)
 _DENSEST, _MOST = 200, 100_000  # and how many files
 
 
@@ -30,17 +34,11 @@ def download(
     unchecked: bool = False,
     progress: Transfer | None = None,
 ) -> dict[str, str]:
-    """Fetch `dataset` into the folder `target` and return the SHA-256 of each file fetched.
+    """Fetch `dataset` into the new folder `target` and return the SHA-256 of each file fetched.
 
     A transfer that breaks off leaves its part beside `target`; the next call goes on from there,
-    if the file is still the same.
-
-    Args:
-        dataset: What to fetch.
-        target: A folder that does not exist yet.
-        base_url: Take the files from here instead of their official addresses.
-        unchecked: Take files whose SHA-256 is not known here as well, whatever they hold by now.
-        progress: Called with the bytes so far and, where known, their total.
+    if the file is still the same. `base_url` replaces the official address. `unchecked` takes files
+    whose SHA-256 is not known here as well, whatever they hold by now.
     """
     target = Path(target).resolve()
     check_free(target)
@@ -49,25 +47,25 @@ def download(
             f"a mirror must be an address such as https://host/folder; found {base_url!r}; correct "
             "it"
         )
-    if not unchecked:
-        _refuse_unknown(dataset)
-    parts = target.with_name(f".{target.name}.parts")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with locked(parts):
-        digests = _fetched(dataset, parts, base_url, progress)
-        _unpacked(dataset, parts, target)
-        shutil.rmtree(parts)
-    return digests
-
-
-def _refuse_unknown(dataset: Dataset) -> None:
     unknown = [remote for remote in dataset.remotes if not remote.sha256]
-    if unknown:
+    if unknown and not unchecked:
         raise ConfigError(
             "a file is fetched if its checksum is known, so that it is the one that was meant; "
             f"found none for '{unknown[0].url}'; take it as it is with --unchecked, or fetch it "
             "yourself and give its folder"
         )
+    parts = target.with_name(f".{target.name}.parts")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with locked(parts):
+        digests = _fetched(dataset, parts, base_url, progress)
+        with new_directory(target) as folder:
+            for name in digests:
+                if name.endswith(".zip"):
+                    _unpack(parts / name, folder)
+                else:
+                    shutil.copyfile(parts / name, folder / name)
+        shutil.rmtree(parts)
+    return digests
 
 
 def _fetched(
@@ -86,17 +84,6 @@ def _fetched(
         if not any(parts.iterdir()):  # nothing to go on from
             parts.rmdir()
     return digests
-
-
-def _unpacked(dataset: Dataset, parts: Path, target: Path) -> None:
-    """Make the folder `target` of what was fetched."""
-    with new_directory(target) as folder:
-        for remote in dataset.remotes:
-            path = parts / remote.name
-            if path.suffix == ".zip":
-                _unpack(path, folder)
-            else:
-                shutil.copyfile(path, folder / remote.name)
 
 
 def _check(path: Path, remote: Remote) -> str:
@@ -119,15 +106,7 @@ def _unpack(archive: Path, folder: Path) -> None:
             _check_size(archive, bundle)
             for member in bundle.infolist():
                 bundle.extract(member, folder)  # below the folder, and no more than is announced
-    except (
-        OSError,
-        zipfile.BadZipFile,
-        zlib.error,
-        lzma.LZMAError,
-        UnicodeError,
-        EOFError,
-        RuntimeError,  # encrypted; NotImplementedError, its child: an unknown compression
-    ) as error:
+    except (OSError, *_BAD_ARCHIVE) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # the disk's fault, not the archive's: that one stays
         archive.unlink(missing_ok=True)

@@ -142,7 +142,7 @@ class TestGoodreads:
         found: str,
     ) -> None:
         folder = make("goodreads", changes)
-        with refused("goodreads_reviews_*.json.gz", found):
+        with refused("goodreads_reviews_*.json", found):
             read_log("goodreads", folder)
 
 
