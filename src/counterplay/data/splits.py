@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
 TRAIN, VALIDATION, TEST = 0, 1, 2
 PARTS = ("train", "validation", "test")
+_COLD = {
+    "user": "users without a training row have {}: models rank for them by popularity, and "
+    "evaluation shows these rows apart; split in another way for fewer",
+    "item": "items without a training row are in {}: nothing was learnt from what users did "
+    "with them",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,10 +82,7 @@ class Split(Shown):
 
     @cached_property
     def seen_share(self) -> float:
-        """Share of test rows whose pair is in training too; NaN without test rows.
-
-        Where users repeat pairs, a model that remembers does well on such rows.
-        """
+        """Share of test rows whose pair is in training too; NaN without test rows."""
         return float(np.isin(self.test.pair, self.train.pair).mean()) if len(self.test) else np.nan
 
     @property
@@ -109,10 +112,7 @@ class Split(Shown):
 
     @cached_property
     def n_distinct(self) -> NDArray[np.int64]:
-        """Number of different items that each user has up to each part, `[3, n_users]`.
-
-        One sort of the whole log, whoever asks how many items a user leaves unseen.
-        """
+        """Number of different items that each user has up to each part, `[3, n_users]`."""
         return _distinct_up_to(self.interactions, self.part)
 
     def _absent_from(self, part: int) -> pl.Series:
@@ -147,23 +147,16 @@ def _distinct_up_to(log: Interactions, part: NDArray[np.int8]) -> NDArray[np.int
 
 def cold_notes(split: Split) -> list[str]:
     """Say how many held-out rows have a user, or an item, that training knows nothing of."""
-    notes = {
-        "user": "users without a training row have {}: models rank for them by popularity, and "
-        "evaluation shows these rows apart; split in another way for fewer",
-        "item": "items without a training row are in {}: nothing was learnt from what users did "
-        "with them",
-    }
-    counts, cold = split.counts, split.cold_counts
-    found = {
-        role: ", ".join(
-            f"{cold[name][role]:,} of {counts[name]:,} {name} rows "
-            f"({cold[name][role] / counts[name]:.1%})"
-            for name in cold
-            if cold[name][role]
-        )
-        for role in notes
-    }
-    return [note.format(found[role]) for role, note in notes.items() if found[role]]
+    counts, notes = split.counts, []
+    for role, note in _COLD.items():
+        found = [
+            f"{cold[role]:,} of {counts[name]:,} {name} rows ({cold[role] / counts[name]:.1%})"
+            for name, cold in split.cold_counts.items()
+            if cold[role]
+        ]
+        if found:
+            notes.append(note.format(", ".join(found)))
+    return notes
 
 
 def leave_last_two_out(log: Interactions) -> Split:

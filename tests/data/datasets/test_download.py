@@ -17,7 +17,7 @@ from counterplay import ConfigError, DataError
 from counterplay.data.datasets import Dataset, read_dataset
 from counterplay.data.datasets import download as fetch_dataset
 from counterplay.data.datasets.catalogue import DATASETS, Remote
-from counterplay.data.datasets.transfer import is_safe
+from counterplay.data.datasets.download import is_safe
 
 from .conftest import LAYOUTS
 

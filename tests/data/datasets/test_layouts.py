@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ Columns = Callable[[Interactions], dict[str, list[Any]]]
 FeaturesOf = Callable[[Interactions, str], dict[Any, dict[str, Any]] | None]
 Refused = Callable[..., AbstractContextManager[None]]
 RealData = Callable[[str], Path]
-Changes = dict[str, bytes | None]
+Changes = Mapping[str, bytes | None]
 
 REVIEWS = "goodreads_reviews_invented.json.gz"
 TAGS, HEADER = "user_taggedartists-timestamps.dat", b"userID\tartistID\ttagID\ttimestamp\n"
