@@ -44,7 +44,7 @@ def columns_of(wanted: Mapping[str, str | None], available: Sequence[str]) -> di
     None looks for a usual name (user, user_id, userId, customer …); '-' leaves the role out.
     """
     chosen: dict[str, str] = {}
-    by_form = {_form(name): name for name in reversed(available)}
+    by_form = {"".join(filter(str.isalnum, name.lower())): name for name in reversed(available)}
     for role in COLUMNS:
         name = wanted.get(role)
         if name is None:
@@ -119,7 +119,11 @@ def assemble(
     for role in ("user", "item"):
         vocabularies[role], index = columns[role]
         columns[role] = index[: findings.n_rows]  # without those of the features
-        _at_least_two(vocabularies[role], role, roles[role])
+        if len(vocabularies[role]) < 2:
+            raise DataError(
+                f"a log must have at least two {role}s; found one, {vocabularies[role].ids[0]!r}, "
+                f"in column '{roles[role]}'; check that this is the column of {role}s"
+            )
     users, items = vocabularies["user"], vocabularies["item"]
     done = [*steps, *builders["user"].steps, *builders["item"].steps]
     if order == "file":
@@ -188,18 +192,6 @@ def _ids_like(features: Features, column: IdColumn) -> pl.Series:
     if not column.is_text and features.untyped:
         return integers_of(ids)
     return ids
-
-
-def _at_least_two(vocabulary: Vocabulary, role: str, column: str) -> None:
-    if len(vocabulary) < 2:
-        raise DataError(
-            f"a log must have at least two {role}s; found one, {vocabulary.ids[0]!r}, in column "
-            f"'{column}'; check that this is the column of {role}s"
-        )
-
-
-def _form(name: str) -> str:
-    return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
 def _missing(role: str, name: str | None, available: Sequence[str]) -> str:

@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureTable:
-    """One row of features an id, in the order of its vocabulary.
+    """One row of features per id, in the order of its vocabulary.
 
-    Numbers and flags are numeric, text is categorical, lists of text or integers are
-    multi-valued; a missing value is null. Integer codes that mean a category must be given
-    as text.
+    Numbers and flags are numeric, text is categorical (also codes that mean a category), lists of
+    text or integers are multi-valued; a missing value is null.
 
     Example:
         >>> colours = pl.DataFrame({"id": ["b", "a"], "colour": ["red", "blue"]})

@@ -26,9 +26,7 @@ class Windows:
 
 
 class Histories:
-    """What each user did, in order.
-
-    The padding index is `n_items`, one past the last item.
+    """What each user did, in order, padded with `n_items`, one past the last item.
 
     Example:
         >>> from counterplay.data.readers import read

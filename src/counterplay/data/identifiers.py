@@ -6,7 +6,7 @@ What is wrong with text ids is looked for among the distinct ones, of which ther
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -78,7 +78,10 @@ class IdColumn:
             self.findings.note(self.name, must, advice, ~whole, values, first_row)
             if not whole.all():
                 return
-        self._integers.append(_narrow(integers.to_numpy()))
+        numbers = integers.to_numpy()
+        if len(numbers) and -(2**31) <= int(numbers.min()) <= int(numbers.max()) < 2**31:
+            numbers = numbers.astype(np.int32)  # a log holds many of them at once
+        self._integers.append(numbers)
 
     def finish(self) -> tuple[Vocabulary, NDArray[np.int32]]:
         """Return the vocabulary and the index of every row."""
@@ -152,13 +155,6 @@ class IdColumn:
 def stands_for_none(ids: pl.Series) -> pl.Series:
     """Tell which texts are words for a missing id, in any case."""
     return ids.str.to_lowercase().is_in(list(_MISSING))
-
-
-def _narrow(values: NDArray[np.int64]) -> NDArray[Any]:
-    """Keep integers in 32 bits where they fit: a log holds many of them at once."""
-    if len(values) and int(values.min()) >= -(2**31) and int(values.max()) < 2**31:
-        return values.astype(np.int32)
-    return values
 
 
 def raise_mixed(name: str, values: list[object], first_row: int) -> None:

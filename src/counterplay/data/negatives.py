@@ -1,15 +1,11 @@
 """Sample items that a user has not interacted with, exactly and without a loop.
 
-Give every item an integer mass; uniform sampling gives each of them 1. Line a user's unseen
-items up by their mass. A draw is a point on that line, and the item under it is found by adding
-back the mass of the seen items before it: one binary search, no retries, exact for a user who
-has seen nearly everything.
-
-Most draws need not go that far. Draw from all items first; where the item turns out unseen,
-it stands, and only the others are drawn again: a few times from all items, then from the user's
-unseen line. That leaves the distribution unchanged: with seen share s, an unseen item of
-probability p ends up with p + s · p / (1 − s) = p / (1 − s). A bitmap of pairs settles most
-lookups, all of them where every pair has a bit of its own.
+Give every item an integer mass (1 for uniform sampling) and line a user's unseen items up by it. A
+draw is a point on that line; the item under it is found by adding back the mass of the seen items
+before it, with one binary search. Most draws need not go that far: an item drawn from all items
+stands if the user has not seen it, and only the others are drawn again, a few times from all items,
+then from the user's line. The distribution is the same (docs/decisions/0003). A bitmap of pairs
+settles most lookups.
 """
 
 from __future__ import annotations

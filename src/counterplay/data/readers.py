@@ -238,21 +238,17 @@ def _convert(source: Any, columns: list[str]) -> pl.DataFrame:
     if isinstance(source, pl.LazyFrame):
         return source.select(columns).collect()
     if isinstance(source, Mapping):
-        by_text = {str(name): values for name, values in source.items()}
-        return pl.DataFrame({name: _array(by_text[name]) for name in columns})
+        arrays = {str(name): values for name, values in source.items() if str(name) in columns}
+        for name, values in arrays.items():
+            if isinstance(values, np.ndarray) and values.dtype.kind == "M":
+                arrays[name] = values.astype("datetime64[us]")  # a unit that polars knows
+        return pl.DataFrame(arrays).select(columns)
     if isinstance(source, pa.Table):
         return pl.DataFrame(source.select(columns))
     if hasattr(source, "loc"):  # pandas: leave out what is not wanted before converting
         chosen = source.loc[:, [name for name in source.columns if str(name) in columns]]
         source = chosen.set_axis([str(name) for name in chosen.columns], axis=1)
     return pl.DataFrame(source).select(columns)
-
-
-def _array(values: Any) -> Any:
-    """Return an array in a unit of time that polars knows."""
-    if isinstance(values, np.ndarray) and values.dtype.kind == "M":
-        return values.astype("datetime64[us]")
-    return values
 
 
 def _look_for_mixed(source: Any, columns: Sequence[str]) -> None:

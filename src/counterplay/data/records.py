@@ -81,8 +81,7 @@ def count_lines(path: Path) -> int:
 def _blocks(path: Path) -> Iterator[bytes]:
     """Yield whole lines in blocks, each ended by a line end; empty ones at the file's end left out.
 
-    Empty lines at the end of a block wait for what follows, so that at the file's end they are
-    known to be the last.
+    Empty lines at the end of a block wait for what follows: they may be the last.
     """
     with pa.input_stream(str(path), compression="detect") as stream:
         held = stream.read(_BLOCK).removeprefix(BYTE_ORDER_MARK)
