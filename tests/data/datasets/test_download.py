@@ -246,20 +246,19 @@ class TestBrokenTransfer:
         assert calls[-1] == (len(ARCHIVE), len(ARCHIVE))
         assert list(target.parent.iterdir()) == [target]
 
-    def test_it_may_break_off_several_times(self, site: Site, target: Path) -> None:
+    @pytest.mark.parametrize(
+        ("breaks", "ranges"),
+        [((700, 700, 700), ["bytes=700-", "bytes=1400-", "bytes=2100-"]), ((0,), [None])],
+        ids=["several times", "before the first byte"],
+    )
+    def test_it_may_break_off_anywhere(
+        self, site: Site, target: Path, breaks: tuple[int, ...], ranges: list[str | None]
+    ) -> None:
         dataset = served_at(site, "a.zip", ARCHIVE)
-        for _ in range(3):
-            break_off(site, dataset, target, after=700)
+        for after in breaks:
+            break_off(site, dataset, target, after)
         download(dataset, target)
-        ranges = [wanted for _, wanted in site.requests]
-        assert ranges == [None, "bytes=700-", "bytes=1400-", "bytes=2100-"]
-        assert files_in(target) == UNPACKED
-
-    def test_it_may_break_off_before_the_first_byte(self, site: Site, target: Path) -> None:
-        dataset = served_at(site, "a.zip", ARCHIVE)
-        break_off(site, dataset, target, after=0)
-        download(dataset, target)
-        assert site.requests == [("a.zip", None), ("a.zip", None)]
+        assert [wanted for _, wanted in site.requests] == [None, *ranges]
         assert files_in(target) == UNPACKED
 
     def test_a_server_without_ranges_starts_again(self, site: Site, target: Path) -> None:
@@ -514,9 +513,8 @@ class TestWrongContent:
     def test_damage_within_an_archive_is_refused_and_the_next_call_fetches_again(
         self, site: Site, target: Path, refused: Refused, place: int
     ) -> None:
-        damaged = bytearray(ARCHIVE)
-        damaged[place : place + 20] = b"\xff" * 20
-        dataset = served_at(site, "a.zip", bytes(damaged), digest="")
+        damaged = ARCHIVE[:place] + b"\xff" * 20 + ARCHIVE[place + 20 :]
+        dataset = served_at(site, "a.zip", damaged, digest="")
         with refused("a.zip"):
             download(dataset, target)
         assert not target.exists()
