@@ -19,8 +19,8 @@ import numpy as np
 from scipy.stats import binomtest
 
 from benchmarks.movielens import ABSENT, WORK, movielens
+from counterplay.data.directory import load_split
 from counterplay.data.splits import TEST
-from counterplay.data.store import load_split
 from counterplay.metrics.measures import ranking_metrics
 from counterplay.metrics.ranks import ranks_of_first, sampled_candidates
 from counterplay.metrics.scoring import ModelScores

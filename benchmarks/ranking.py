@@ -15,8 +15,8 @@ from benchmarks.timing import best_of
 from benchmarks.training_job import peak_bytes
 from benchmarks.yardsticks import measure
 from counterplay import Interactions, Streams, Vocabulary
+from counterplay.data.directory import load_split
 from counterplay.data.splits import TEST
-from counterplay.data.store import load_split
 from counterplay.metrics.ranks import full_ranks
 from counterplay.metrics.scoring import ModelScores
 from counterplay.models.factorization import GMF

@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.movielens import ABSENT, WORK, movielens
 from counterplay import RunConfig, Synthetic, train_run
-from counterplay.data.store import load_split
+from counterplay.data.directory import load_split
 from counterplay.learning import batches
 from counterplay.simulation.writing import write_world
 from reproduction.agreement import mean_over_repetitions

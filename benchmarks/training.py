@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.movielens import ABSENT, movielens
 from benchmarks.training_job import in_a_process
 from benchmarks.yardsticks import measure
-from counterplay.data.store import load_split
+from counterplay.data.directory import load_split
 from counterplay.learning.config import Training
 from counterplay.learning.methods.erm import erm
 from counterplay.metrics.measures import ranking_metrics

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.data.store import load_split
+from counterplay.data.directory import load_split
 from counterplay.learning.config import Game, Training
 from counterplay.learning.methods.acl import acl
 from counterplay.learning.methods.erm import erm

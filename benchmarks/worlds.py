@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.movielens import ABSENT, movielens
 from benchmarks.training_job import in_a_process, peak_bytes
-from counterplay.data.store import load_split
+from counterplay.data.directory import load_split
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.two_stage import TwoStage
 

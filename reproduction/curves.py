@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from counterplay import Streams
-from counterplay.data.store import load_split
+from counterplay.data.directory import load_split
 from counterplay.evaluation.old_system import old_system
 from counterplay.learning.config import Game, LinkSettings, Training, Weighted
 from counterplay.learning.methods.acl import acl

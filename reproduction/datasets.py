@@ -9,10 +9,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from counterplay.data.datasets import dataset_at
-from counterplay.data.duplicates import without_duplicates
+from counterplay.data.directory import save
+from counterplay.data.filters import without_duplicates
 from counterplay.data.preparation import Preparation, prepare
 from counterplay.data.splits import Split, leave_last_two_out
-from counterplay.data.store import save
 from counterplay.errors import ConfigError, CounterplayWarning, DataError
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.two_stage import TwoStage

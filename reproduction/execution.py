@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field
 
-from counterplay.data.store import load_split
+from counterplay.data.directory import load_split
 from counterplay.errors import CounterplayError, CounterplayWarning
 from counterplay.evaluation.old_system import old_system
 from counterplay.evaluation.stage import Evaluation

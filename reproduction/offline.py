@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.data.datasets.coat import read_coat
-from counterplay.data.datasets.openbandit import read_open_bandit
+from counterplay.data.datasets.randomized import read_coat, read_open_bandit
 from counterplay.evaluation.propensities import OpponentSettings
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.two_stage import TwoStage

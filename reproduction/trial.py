@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from counterplay.data.store import load_split, save
+from counterplay.data.directory import load_split, save
 from counterplay.errors import DataError
 from counterplay.evaluation.propensities import OpponentSettings
 from counterplay.evaluation.stage import Evaluation, Stage

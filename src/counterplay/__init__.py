@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from counterplay.data.datasets import read_dataset as read_dataset
+    from counterplay.data.directory import load as load
+    from counterplay.data.directory import load_split as load_split
+    from counterplay.data.directory import save as save
     from counterplay.data.features import FeatureTable as FeatureTable
     from counterplay.data.filters import filter_by_events as filter_by_events
     from counterplay.data.filters import k_core as k_core
@@ -17,9 +20,6 @@ if TYPE_CHECKING:
     from counterplay.data.splits import leave_last_two_out as leave_last_two_out
     from counterplay.data.splits import split_at_random as split_at_random
     from counterplay.data.splits import split_by_time as split_by_time
-    from counterplay.data.store import load as load
-    from counterplay.data.store import load_split as load_split
-    from counterplay.data.store import save as save
     from counterplay.data.vocabulary import Vocabulary as Vocabulary
     from counterplay.errors import CheckpointError as CheckpointError
     from counterplay.errors import ConfigError as ConfigError
@@ -129,7 +129,7 @@ _HOMES = {
         "split_at_random",
         "split_by_time",
     ),
-    "counterplay.data.store": ("load", "load_split", "save"),
+    "counterplay.data.directory": ("load", "load_split", "save"),
     "counterplay.data.vocabulary": ("Vocabulary",),
     "counterplay.errors": (
         "CheckpointError",

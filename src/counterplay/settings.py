@@ -47,20 +47,12 @@ def configured(
     if file is not None:
         try:
             values = tomllib.loads(file.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        except (OSError, ValueError, RecursionError) as error:
+            absent, deep = isinstance(error, FileNotFoundError), isinstance(error, RecursionError)
+            found = "no file" if absent else "values nested too deep" if deep else str(error)
             raise ConfigError(
-                f"a configuration must be a readable TOML file; found none at '{file}'; name "
-                "another"
-            ) from None
-        except RecursionError:
-            raise ConfigError(
-                "a configuration must be a readable TOML file; found values within values, too "
-                f"deep to read, in '{file}'; correct it"
-            ) from None
-        except (OSError, ValueError) as error:
-            raise ConfigError(
-                f"a configuration must be a readable TOML file; found {error} in '{file}'; "
-                "correct it"
+                f"a configuration must be a readable TOML file; found {found} at '{file}'; "
+                "correct it, or name another"
             ) from None
     written = leaves(values)
     for key, value in (options or {}).items():

@@ -5,41 +5,37 @@ import pytest
 from hypothesis import given
 
 import counterplay as cp
-from counterplay.data.assembly import Columns
+from counterplay.data.assembly import columns_of
 
 from .conftest import tables
 
 
 def test_usual_names_are_found_whatever_their_spelling() -> None:
-    roles = Columns().resolve(["movieId", "Customer-ID", "Stars", "timestamp", "note"])
-    assert roles == {
-        "user": "Customer-ID",
-        "item": "movieId",
-        "rating": "Stars",
-        "time": "timestamp",
-    }
+    roles = columns_of({}, ["movieId", "Customer-ID", "Stars", "timestamp", "note"])
+    expected = {"user": "Customer-ID", "item": "movieId", "rating": "Stars", "time": "timestamp"}
+    assert roles == expected
 
 
 def test_given_names_win_and_a_dash_leaves_out() -> None:
-    roles = Columns(user="note", rating="-").resolve(["user", "item", "rating", "note"])
+    roles = columns_of({"user": "note", "rating": "-"}, ["user", "item", "rating", "note"])
     assert roles == {"user": "note", "item": "item"}
 
 
 @pytest.mark.parametrize(
     ("columns", "available", "expected"),
     [
-        (Columns(user="usr"), ["user", "item"], "did you mean 'user'"),
-        (Columns(), ["users_nr", "item"], "name it with user='users_nr'"),
-        (Columns(), ["a", "b"], "a column for the user; found the columns 'a', 'b'; name it"),
-        (Columns(item="-"), ["user", "item"], "a column for the item"),
-        (Columns(), [f"c{n}" for n in range(20)], "and 8 more"),
+        ({"user": "usr"}, ["user", "item"], "did you mean 'user'"),
+        ({}, ["users_nr", "item"], "name it with user='users_nr'"),
+        ({}, ["a", "b"], "a column for the user; found the columns 'a', 'b'; name it"),
+        ({"item": "-"}, ["user", "item"], "a column for the item"),
+        ({}, [f"c{n}" for n in range(20)], "and 8 more"),
     ],
 )
 def test_missing_columns_suggest_the_nearest(
-    columns: Columns, available: list[str], expected: str
+    columns: dict[str, str], available: list[str], expected: str
 ) -> None:
     with pytest.raises(cp.DataError) as caught:
-        columns.resolve(available)
+        columns_of(columns, available)
     assert expected in str(caught.value)
 
 

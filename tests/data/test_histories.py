@@ -24,13 +24,12 @@ def test_last_items_equal_brute_force(frame: pl.DataFrame, length: int) -> None:
         assert row == [log.n_items] * (length - len(expected)) + expected
 
 
-@given(tables(times=True), st.integers(1, 6), st.data())
+@given(tables(times=True), st.integers(1, 6))
 def test_every_row_is_a_target_once_after_what_came_before(
-    frame: pl.DataFrame, length: int, data: st.DataObject
+    frame: pl.DataFrame, length: int
 ) -> None:
     log = cp.read(frame)
-    stride = data.draw(st.integers(1, length))
-    windows = cp.Histories(log).windows(length, stride=stride)
+    windows = cp.Histories(log).windows(length)
     padding = log.n_items
     found: dict[int, list[int]] = {user: [] for user in range(log.n_users)}
     for user, inputs, targets in zip(*_rows(windows)[:3], strict=True):
@@ -40,6 +39,10 @@ def test_every_row_is_a_target_once_after_what_came_before(
             if place + 1 < length and targets[place + 1] != padding:
                 assert inputs[place + 1] == targets[place]
     assert [found[user] for user in range(log.n_users)] == histories_of(log)
+    real_rows = windows.row >= 0
+    assert sorted(windows.row[real_rows].tolist()) == list(range(len(log)))
+    assert (log.item[windows.row[real_rows]] == windows.targets[real_rows]).all()
+    assert (windows.targets[~real_rows] == padding).all()
 
 
 def _rows(windows: object) -> tuple[list[int], list[list[int]], list[list[int]]]:
@@ -52,19 +55,6 @@ def test_windows_by_hand() -> None:
     assert windows.user.tolist() == [0, 0, 1]
     assert windows.inputs.tolist() == [[1, 2, 3], [5, 5, 0], [5, 5, 5]]
     assert windows.targets.tolist() == [[2, 3, 4], [5, 0, 1], [5, 5, 0]]
-    closer = cp.Histories(log).windows(3, stride=1)
-    assert closer.inputs.tolist()[:3] == [[1, 2, 3], [0, 1, 2], [5, 0, 1]]
-    assert closer.targets.tolist()[:3] == [[5, 5, 4], [5, 5, 3], [5, 5, 2]]
-
-
-@given(tables(times=True), st.integers(1, 6))
-def test_windows_name_the_rows_of_their_targets(frame: pl.DataFrame, length: int) -> None:
-    log = cp.read(frame)
-    windows = cp.Histories(log).windows(length)
-    real = windows.row >= 0
-    assert sorted(windows.row[real].tolist()) == list(range(len(log)))
-    assert (log.item[windows.row[real]] == windows.targets[real]).all()
-    assert (windows.targets[~real] == log.n_items).all()
 
 
 def test_the_padding_is_one_past_the_last_item(small_log: cp.Interactions) -> None:
@@ -79,9 +69,6 @@ def test_a_user_without_rows_has_an_empty_history(small_log: cp.Interactions) ->
     assert 1 not in histories.windows(2).user
 
 
-def test_lengths_and_strides_must_make_sense(small_log: cp.Interactions) -> None:
-    histories = cp.Histories(small_log)
+def test_a_length_must_make_sense(small_log: cp.Interactions) -> None:
     with pytest.raises(cp.ConfigError, match="length of 1 or more"):
-        histories.last(np.array([0]), 0)
-    with pytest.raises(cp.ConfigError, match="between 1 and the length"):
-        histories.windows(3, stride=4)
+        cp.Histories(small_log).last(np.array([0]), 0)

@@ -159,7 +159,6 @@ def test_a_log_shows_itself(small_log: cp.Interactions) -> None:
     assert repr(small_log) == (
         "<Interactions 'log': 9 rows, 3 users, 4 items; user, item, rating, time>"
     )
-    assert small_log.to_frame(original_ids=False)["user"].to_list() == small_log.user.tolist()
 
 
 def test_a_log_in_a_notebook_shows_its_first_rows_as_text() -> None:

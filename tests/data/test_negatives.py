@@ -13,6 +13,7 @@ from scipy.stats import chisquare
 
 import counterplay as cp
 from counterplay.data import interactions
+from counterplay.data.canonical import begins
 
 from .conftest import tables
 
@@ -151,8 +152,8 @@ def test_a_dense_log_gives_every_pair_a_bit(small_log: cp.Interactions) -> None:
 def test_the_pairs_of_a_log_are_sorted_once(
     small_log: cp.Interactions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = Mock(side_effect=interactions._distinct)
-    monkeypatch.setattr(interactions, "_distinct", count)
+    count = Mock(side_effect=begins)
+    monkeypatch.setattr(interactions, "begins", count)
     log = replace(small_log)
     for exponent in (0.0, 0.5, 0.0):
         cp.NegativeSampler(log, exponent=exponent)

@@ -46,13 +46,10 @@ def write_half(target: Path, *, replacing: Replaceable | None = None) -> None:
         raise RuntimeError
 
 
-def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_failure_leaves_what_was_there_and_nothing_else(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
         write_half(tmp_path / "target")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_failure_keeps_what_was_there(tmp_path: Path) -> None:
     write(tmp_path / "target", "one")
     with pytest.raises(RuntimeError):
         write_half(tmp_path / "target", replacing=ONLY_A)
@@ -119,30 +116,36 @@ def test_the_folder_one_stands_in_is_never_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match="the folder that one stands in"):
+    with pytest.raises(ConfigError, match="current working directory"):
         write(Path(), "one")
     assert tmp_path.exists()
 
 
-def test_what_appears_meanwhile_stays(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("replacing", "theirs", "expected"),
+    [
+        (None, ["a"], "found something at"),
+        (ONLY_A, ["a", "precious"], "that was written by this command"),
+        (None, [], "found something at"),
+    ],
+    ids=["a folder", "a folder with more in it", "a file"],
+)
+def test_what_appears_meanwhile_stays(
+    replacing: Replaceable | None, theirs: list[str], expected: str, tmp_path: Path
+) -> None:
     target = tmp_path / "target"
 
-    def appearing(*, overwrite: bool) -> None:
-        with new_directory(target, replacing=ONLY_A if overwrite else None) as folder:
+    def appearing() -> None:
+        with new_directory(target, replacing=replacing) as folder:
             (folder / "a").write_text("mine")
-            target.mkdir()
-            (target / "a").write_text("theirs")
-            if overwrite:
-                (target / "precious").write_text("theirs too")
+            target.mkdir() if theirs else target.write_text("theirs")
+            for name in theirs:
+                (target / name).write_text("theirs")
 
-    with pytest.raises(ConfigError, match="found something at"):
-        appearing(overwrite=False)
-    assert contents(target) == {"a": "theirs"}
-    (target / "a").unlink()
-    target.rmdir()
-    with pytest.raises(ConfigError, match="that was written by this command"):
-        appearing(overwrite=True)
-    assert contents(target) == {"a": "theirs", "precious": "theirs too"}
+    with pytest.raises(ConfigError, match=expected):
+        appearing()
+    found = contents(target) if theirs else target.read_text()
+    assert found == (dict.fromkeys(theirs, "theirs") if theirs else "theirs")
     assert names(tmp_path) == ["target"]
 
 
@@ -164,17 +167,6 @@ def test_what_was_added_just_before_the_exchange_comes_back(
         write(tmp_path / "target", "two", overwrite=True)
     assert contents(tmp_path / "target") == {"a": "one", "precious": "keep"}
     assert names(tmp_path) == ["target"]
-
-
-def test_a_file_that_appears_meanwhile_stays(tmp_path: Path) -> None:
-    def appearing() -> None:
-        with new_directory(tmp_path / "target") as folder:
-            (folder / "a").write_text("mine")
-            (tmp_path / "target").write_text("theirs")
-
-    with pytest.raises(ConfigError, match="found something at"):
-        appearing()
-    assert (tmp_path / "target").read_text() == "theirs"
 
 
 def names(folder: Path) -> list[str]:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import counterplay as cp
-from counterplay.data.cold import cold_notes
+from counterplay.data.splits import cold_notes
 
 from .conftest import tables
 
@@ -83,9 +83,6 @@ def test_tied_last_rows_are_counted() -> None:
         assert "1 of 4 users have a tied last row" in text
         assert "for 1 users that goes for the validation row" in text
         assert decides in text
-
-
-def test_no_ties_no_note() -> None:
     log = cp.read({"user": [1, 1, 1, 2], "item": [9, 7, 8, 7], "time": [5, 6, 7, 5]})
     with pytest.warns(cp.CounterplayWarning) as caught:
         cp.leave_last_two_out(log)
@@ -211,6 +208,8 @@ def test_splits_that_make_no_sense_are_refused(small_log: cp.Interactions) -> No
     moment = dt.datetime(2020, 1, 1)
     with pytest.raises(cp.ConfigError, match="both moments or neither"):
         cp.split_by_time(small_log, test_from=moment)
+    with pytest.raises(cp.ConfigError, match="a date or a datetime; found '2020'"):
+        cp.split_by_time(small_log, validation_from="2020", test_from="2021")  # type: ignore[arg-type]
     with pytest.raises(cp.ConfigError, match="must begin before the test"):
         cp.split_by_time(small_log, validation_from=moment, test_from=moment - dt.timedelta(days=1))
     early = dt.datetime(1960, 1, 1)
@@ -225,24 +224,15 @@ def test_an_empty_test_part_is_warned_of(small_log: cp.Interactions) -> None:
     assert split.counts["test"] == 0
 
 
-def test_a_moment_must_be_one(small_log: cp.Interactions) -> None:
-    with pytest.raises(cp.ConfigError, match="a date or a datetime; found '2020'"):
-        cp.split_by_time(small_log, validation_from="2020", test_from="2021")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("part", [[0, 1], [0] * 8 + [3], [0] * 8 + [-1]])
 def test_parts_must_fit_the_rows(part: list[int], small_log: cp.Interactions) -> None:
     with pytest.raises(cp.DataError, match="each row the part 0, 1 or 2"):
         cp.Split(small_log, np.array(part, dtype=np.int8), "hand")
 
 
-def test_a_split_shows_itself(small_log: cp.Interactions) -> None:
+def test_a_split_shows_itself_and_its_parts(small_log: cp.Interactions) -> None:
     split = cp.split_by_time(small_log, fractions=(0.2, 0.2))
     assert repr(split) == "<Split of 'log' by time: 5 train, 2 validation, 2 test>"
-
-
-def test_a_split_in_a_notebook_shows_its_parts(small_log: cp.Interactions) -> None:
-    split = cp.split_by_time(small_log, fractions=(0.2, 0.2))
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", split._repr_html_())
     assert cells[0::4] == ["train", "validation", "test"]
     assert cells[1::4] == ["5", "2", "2"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import counterplay as cp
-from counterplay.data.store import load_split
+from counterplay.data.directory import load_split
 from reproduction.datasets import (
     Place,
     check_data,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterplay.data.store import load_split
+from counterplay.data.directory import load_split
 from reproduction.methods import TableMethod, baselines, games, weighted
 
 METHODS = [

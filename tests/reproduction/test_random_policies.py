@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import counterplay as cp
-from counterplay.data.datasets.openbandit import read_open_bandit
+from counterplay.data.datasets.randomized import read_open_bandit
 from counterplay.metrics.policy_values import policy_values
 from reproduction.random_policies import (
     NOT_DEFINED,

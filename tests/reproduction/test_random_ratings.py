@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import counterplay as cp
-from counterplay.data.datasets.coat import read_coat
+from counterplay.data.datasets.randomized import read_coat
 from counterplay.evaluation.propensities import OpponentSettings
 from counterplay.learning.config import Training
 from reproduction.random_ratings import judge_by_random_ratings, summarise_ratings

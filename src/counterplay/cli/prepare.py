@@ -117,12 +117,12 @@ def prepare(
 
     Example: counterplay prepare clicks.parquet --user uid --item sku --out data/clicks
     """
+    from counterplay.data.directory import FILES, save
     from counterplay.data.preparation import Preparation
     from counterplay.data.preparation import prepare as prepare_log
     from counterplay.data.profile import profile
     from counterplay.data.publishing import check_free
     from counterplay.data.splits import Split
-    from counterplay.data.store import FILES, save
 
     given = {key: context.params[key] for key in Preparation.model_fields}
     plan = Preparation(**{key: value for key, value in given.items() if value is not None})

@@ -173,7 +173,7 @@ def _made(
         from counterplay.simulation.synthetic import Synthetic
 
         return configured(Synthetic, config, assignments, options).world()
-    from counterplay.data.store import load
+    from counterplay.data.directory import load
     from counterplay.simulation.two_stage import TwoStage
 
     for name in ("n_users", "n_items", "exposure"):

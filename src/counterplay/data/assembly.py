@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from counterplay.data.canonical import Order, canonical_order, time_order
-from counterplay.data.columns import FlagColumn, NumberColumn
-from counterplay.data.duplicates import Duplicates, without_duplicates
+from counterplay.data.columns import FlagColumn, NumberColumn, TimeColumn, TimeUnit
 from counterplay.data.features import FeatureTable
-from counterplay.data.findings import Findings
+from counterplay.data.filters import Duplicates, without_duplicates
+from counterplay.data.findings import FILE_ORDER, Findings, Step
 from counterplay.data.identifiers import IdColumn
-from counterplay.data.interactions import Interactions
-from counterplay.data.steps import FILE_ORDER, Step
-from counterplay.data.times import TimeColumn, TimeUnit
+from counterplay.data.interactions import COLUMNS, Interactions
 from counterplay.data.vocabulary import integers_of
 from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from counterplay.data.vocabulary import Vocabulary
 
@@ -37,44 +35,35 @@ _ALIASES = {
     "propensity": "propensity propensityscore pscore",
     "position": "position slot",
 }
+_FLOAT32 = float(np.finfo(np.float32).max)
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """Which column of a table plays which role.
+def columns_of(wanted: Mapping[str, str | None], available: Sequence[str]) -> dict[str, str]:
+    """Return which of the available columns plays each role that the table has.
 
     None looks for a usual name (user, user_id, userId, customer …); '-' leaves the role out.
     """
-
-    user: str | None = None
-    item: str | None = None
-    rating: str | None = None
-    time: str | None = None
-    exposed: str | None = None
-    propensity: str | None = None
-    position: str | None = None
-
-    def resolve(self, available: Sequence[str]) -> dict[str, str]:
-        """Return the column of each role that the table has."""
-        chosen: dict[str, str] = {}
-        for role in (each.name for each in fields(self)):
-            name = getattr(self, role)
-            if name is None:
-                name = _usual_name(role, available)
-            elif name != ABSENT and name not in available:
-                raise DataError(_missing(role, name, available))
-            if name not in (None, ABSENT):
-                chosen[role] = name
-            elif role in ("user", "item"):
-                raise DataError(_missing(role, None, available))
-        for role, name in chosen.items():
-            other = next(each for each, column in chosen.items() if column == name)
-            if other != role:
-                raise ConfigError(
-                    f"every role must have a column of its own; found '{name}' for {other} and for "
-                    f"{role}; name another, or leave one out with '-'"
-                )
-        return chosen
+    chosen: dict[str, str] = {}
+    by_form = {"".join(filter(str.isalnum, name.lower())): name for name in reversed(available)}
+    for role in COLUMNS:
+        name = wanted.get(role)
+        if name is None:
+            usual = (by_form[alias] for alias in _ALIASES[role].split() if alias in by_form)
+            name = next(usual, ABSENT)
+        elif name != ABSENT and name not in available:
+            raise DataError(_missing(role, name, available))
+        if name != ABSENT:
+            chosen[role] = name
+        elif role in ("user", "item"):
+            raise DataError(_missing(role, None, available))
+    for role, name in chosen.items():
+        other = next(each for each, column in chosen.items() if column == name)
+        if other != role:
+            raise ConfigError(
+                f"every role must have a column of its own; found '{name}' for {other} and for "
+                f"{role}; name another, or leave one out with '-'"
+            )
+    return chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +114,18 @@ def assemble(
         if include_unseen and features is not None:
             builders[role].add(_ids_like(features, builders[role]), findings.n_rows + 1)
     findings.raise_first()
-    built = {role: builder.finish() for role, builder in builders.items()}
-    (users, user), (items, item) = built.pop("user"), built.pop("item")
-    user, item = user[: findings.n_rows], item[: findings.n_rows]  # without those of the features
-    _at_least_two(users, "user", roles["user"])
-    _at_least_two(items, "item", roles["item"])
+    columns = {role: builder.finish() for role, builder in builders.items()}
+    vocabularies = {}
+    for role in ("user", "item"):
+        vocabularies[role], index = columns[role]
+        columns[role] = index[: findings.n_rows]  # without those of the features
+        if len(vocabularies[role]) < 2:
+            raise DataError(
+                f"a log must have at least two {role}s; found one, {vocabularies[role].ids[0]!r}, "
+                f"in column '{roles[role]}'; check that this is the column of {role}s"
+            )
+    users, items = vocabularies["user"], vocabularies["item"]
     done = [*steps, *builders["user"].steps, *builders["item"].steps]
-    columns = {"user": user, "item": item, **built}
     if order == "file":
         rows = time_order(columns)
         done.append(FILE_ORDER)
@@ -156,37 +150,17 @@ def _builders(
     roles: dict[str, str], findings: Findings, *, untyped: bool, time_unit: TimeUnit | None
 ) -> dict[str, Any]:
     """Return a column builder for each role of the table."""
+    ratings = (np.float32, "ratings must be finite numbers", (-_FLOAT32, _FLOAT32))
+    propensities = (np.float64, "propensities must be probabilities in (0, 1]", (0.0, 1.0))
+    positions = (np.int16, "positions must be whole numbers from 0 to 32,767", (0, 2**15 - 1))
     made: dict[str, Any] = {
-        "user": lambda column: IdColumn(column, findings, untyped=untyped),
-        "item": lambda column: IdColumn(column, findings, untyped=untyped),
-        "rating": lambda column: NumberColumn(
-            column,
-            findings,
-            np.float32,
-            "ratings must be finite numbers",
-            "correct or remove those rows, or leave the column out with '-'",
-            bounds=(float(np.finfo(np.float32).min), float(np.finfo(np.float32).max)),
-        ),
-        "time": lambda column: TimeColumn(column, findings, time_unit),
-        "exposed": lambda column: FlagColumn(column, findings),
-        "propensity": lambda column: NumberColumn(
-            column,
-            findings,
-            np.float64,
-            "propensities must be probabilities in (0, 1]",
-            "correct those rows, or leave the column out with '-'",
-            bounds=(0.0, 1.0),
-            open_below=True,
-        ),
-        "position": lambda column: NumberColumn(
-            column,
-            findings,
-            np.int16,
-            "positions must be whole numbers from 0 to 32,767",
-            "correct those rows, or leave the column out with '-'",
-            bounds=(0, 2**15 - 1),
-            whole=True,
-        ),
+        "user": lambda name: IdColumn(name, findings, untyped=untyped),
+        "item": lambda name: IdColumn(name, findings, untyped=untyped),
+        "rating": lambda name: NumberColumn(name, findings, *ratings),
+        "time": lambda name: TimeColumn(name, findings, time_unit),
+        "exposed": lambda name: FlagColumn(name, findings),
+        "propensity": lambda name: NumberColumn(name, findings, *propensities, open_below=True),
+        "position": lambda name: NumberColumn(name, findings, *positions, whole=True),
     }
     return {role: made[role](column) for role, column in roles.items()}
 
@@ -196,22 +170,17 @@ def _aligned(
 ) -> FeatureTable | None:
     if features is None:
         return None
-    of_features = (replace(step, text=f"{role} features: {step.text}") for step in features.steps)
-    steps.extend(of_features)
-    if features.frame.width == 1:
+    frame = features.frame
+    steps.extend(replace(step, text=f"{role} features: {step.text}") for step in features.steps)
+    if frame.width == 1:
         return None
     table, n_unknown = FeatureTable.align(
-        features.frame, features.id_column, vocabulary, untyped=features.untyped
+        frame, features.id_column, vocabulary, untyped=features.untyped
     )
     if n_unknown:
-        steps.append(
-            Step(
-                "features",
-                f"left out {n_unknown:,} of {features.frame.height:,} rows of {role} features "
-                f"whose {role} is not in the log",
-                {f"{role}_feature_rows": n_unknown},
-            )
-        )
+        left_out = f"left out {n_unknown:,} of {frame.height:,} rows of {role} features"
+        text = f"{left_out} whose {role} is not in the log"
+        steps.append(Step("features", text, {f"{role}_feature_rows": n_unknown}))
     return table
 
 
@@ -223,23 +192,6 @@ def _ids_like(features: Features, column: IdColumn) -> pl.Series:
     if not column.is_text and features.untyped:
         return integers_of(ids)
     return ids
-
-
-def _at_least_two(vocabulary: Vocabulary, role: str, column: str) -> None:
-    if len(vocabulary) < 2:
-        raise DataError(
-            f"a log must have at least two {role}s; found one, {vocabulary.ids[0]!r}, in column "
-            f"'{column}'; check that this is the column of {role}s"
-        )
-
-
-def _usual_name(role: str, available: Sequence[str]) -> str | None:
-    by_form = {_form(name): name for name in reversed(available)}
-    return next((by_form[alias] for alias in _ALIASES[role].split() if alias in by_form), None)
-
-
-def _form(name: str) -> str:
-    return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
 def _missing(role: str, name: str | None, available: Sequence[str]) -> str:

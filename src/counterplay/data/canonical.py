@@ -1,4 +1,4 @@
-"""The one order of a log, made of what its rows say (docs/decisions/0001)."""
+"""The one order of a log, made of what its rows say (docs/decisions/0001), and how it is sorted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from counterplay.data.ordering import stable_order
 from counterplay.data.vocabulary import MULTIPLIER, mixed
 
 if TYPE_CHECKING:
@@ -30,11 +29,6 @@ def canonical_order(
     By user and time; between rows of one user at one time by a fixed mix of the user's id and the
     item's; between rows of one pair at one time by the other columns. So it depends on what the
     rows say, never on the order that they came in; and no item comes last for its id.
-
-    Args:
-        columns: `user` and `item`, as indices, and whatever else the log has.
-        users: The ids behind them.
-        items: The same.
     """
     order = time_order(columns)
     places, group = _tied(columns, order)
@@ -93,21 +87,85 @@ def _ascending(column: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
     return np.where(bits < 0, bits ^ np.iinfo(integer).max, bits)
 
 
+def begins(*keys: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which rows of sorted columns differ from the row before in any of them."""
+    first = np.zeros(len(keys[0]), dtype=np.bool_)
+    first[:1] = True
+    for key in keys:
+        first[1:] |= key[1:] != key[:-1]
+    return first
+
+
 def _repeats(*keys: NDArray[Any]) -> NDArray[np.bool_]:
     """Tell which rows of sorted columns are the same as a neighbour in all of them."""
-    same = ~_begins(*keys)
+    same = ~begins(*keys)
     same[:-1] |= same[1:]
     return same
 
 
 def _runs(*keys: NDArray[Any]) -> NDArray[np.int64]:
     """Number the runs of rows that are the same in all columns."""
-    return np.cumsum(_begins(*keys), dtype=np.int64)
+    return np.cumsum(begins(*keys), dtype=np.int64)
 
 
-def _begins(*keys: NDArray[Any]) -> NDArray[np.bool_]:
-    begins = np.zeros(len(keys[0]), dtype=np.bool_)
-    begins[:1] = True
-    for key in keys:
-        begins[1:] |= key[1:] != key[:-1]
-    return begins
+def stable_order(*keys: NDArray[np.integer]) -> NDArray[np.int64] | None:
+    """Return the stable permutation that sorts by `keys`, most significant first.
+
+    None means that the rows are in order already. The keys' bits, strung together, are cut
+    from the low end into digits; each pass packs one digit above the row's position and sorts
+    plain int64 numbers, which is several times faster than an indirect stable sort.
+
+    Example:
+        >>> stable_order(np.array([1, 0, 1]), np.array([5, 9, 5]))
+        array([1, 0, 2])
+    """
+    n_rows = len(keys[0])
+    if n_rows < 2:
+        return None
+    position_bits = int(n_rows - 1).bit_length()
+    position_mask = np.int64((1 << position_bits) - 1)
+    offsets = [_coarsest(key.astype(np.int64) - np.int64(key.min())) for key in keys]
+    order: NDArray[np.int64] | None = None
+    for digit in _digits(offsets, room=63 - position_bits):
+        arranged = digit if order is None else digit[order]
+        if bool((arranged[1:] >= arranged[:-1]).all()):
+            continue
+        packed = (arranged << np.int64(position_bits)) | np.arange(n_rows)
+        packed.sort()
+        packed &= position_mask
+        order = packed if order is None else order[packed]
+    return order
+
+
+def _coarsest(offset: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Drop trailing zeros that all numbers share: whole seconds need fewer bits."""
+    for unit in (1_000_000, 1_000):
+        if bool((offset[:1000] % unit == 0).all()) and len(offset) > 1000:
+            coarse = offset // unit
+            if bool((coarse * unit == offset).all()):
+                return coarse
+    return offset
+
+
+def _digits(keys: list[NDArray[np.int64]], room: int) -> Iterator[NDArray[np.int64]]:
+    """Cut the concatenated bits of `keys` into digits of `room` bits, least significant first."""
+    digit, used = np.zeros_like(keys[0]), 0
+    for key in reversed(keys):
+        taken, width = 0, int(key.max()).bit_length()
+        while taken < width:
+            bits = min(room - used, width - taken)
+            part = (key >> np.int64(taken)) & np.int64((1 << bits) - 1)
+            digit |= part << np.int64(used)
+            taken, used = taken + bits, used + bits
+            if used == room:
+                yield digit
+                digit, used = np.zeros_like(keys[0]), 0
+    if used:
+        yield digit
+
+
+def offsets_of(groups: NDArray[np.int32], n_groups: int) -> NDArray[np.int64]:
+    """Return where each group begins and ends in the sorted column `groups`, `[n_groups + 1]`."""
+    offsets = np.zeros(n_groups + 1, dtype=np.int64)
+    np.cumsum(np.bincount(groups, minlength=n_groups), out=offsets[1:])
+    return offsets

@@ -1,4 +1,4 @@
-"""Numbers and flags of a log, checked and converted batch by batch.
+"""Numbers, flags and times of a log, checked and converted batch by batch.
 
 Each builder takes the batches of one column in order and ends in one numpy array. What is
 wrong is counted in `Findings`, so that the message can give the total.
@@ -7,7 +7,7 @@ wrong is counted in `Findings`, so that the message can give the total.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
@@ -19,20 +19,54 @@ if TYPE_CHECKING:
 
     from counterplay.data.findings import Findings
 
+TimeUnit = Literal["s", "ms", "us", "ns"]
+_CORRECT = "correct those rows, or leave the column out with '-'"
+_FLAGS = dict.fromkeys(("1", "1.0", "true", "t", "yes", "y"), True) | dict.fromkeys(
+    ("0", "0.0", "false", "f", "no", "n"), False
+)
+_MICROSECONDS: dict[TimeUnit, float] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
+_LATEST = float(1 << 61)  # beyond it, in microseconds, a difference of two times can overflow
+_TIME_FORMATS = (
+    "%+",  # 2017-07-30T07:44:10Z and its relatives
+    "%Y-%m-%d %H:%M:%S%.f UTC",
+    "%Y-%m-%d %H:%M:%S%.f%:z",
+    "%Y-%m-%d %H:%M:%S%.f",
+    "%Y-%m-%dT%H:%M:%S%.f",
+    "%Y-%m-%d %H:%M",
+    "%Y-%m-%dT%H:%M",
+    "%Y%m%dT%H%M%SZ",
+    "%a %b %d %H:%M:%S %z %Y",  # Sun Jul 30 07:44:10 -0700 2017
+    "%Y/%m/%d %H:%M:%S",
+)
+_DATE_FORMATS = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d")
+_FORMATS = (*_TIME_FORMATS, *_DATE_FORMATS)
+_DATE_AS_NUMBER = r"^(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"
+
 
 @dataclass(slots=True)
-class NumberColumn:
-    """Ratings, propensities or positions: finite numbers within bounds."""
-
+class _Column:
     name: str
     findings: Findings
+    _batches: list[NDArray[Any]] = field(default_factory=list, init=False)
+
+    def _all_good(self, must: str, bad: pl.Series, values: pl.Series, first_row: int) -> bool:
+        self.findings.note(self.name, must, _CORRECT, bad, values, first_row)
+        return not bad.any()
+
+    def finish(self) -> NDArray[Any]:
+        """Return the whole column."""
+        return np.concatenate(self._batches)
+
+
+@dataclass(slots=True)
+class NumberColumn(_Column):
+    """Ratings, propensities or positions: finite numbers within bounds."""
+
     dtype: type[np.generic]
     must: str
-    advice: str
-    bounds: tuple[float, float] = (-np.inf, np.inf)
+    bounds: tuple[float, float]
     open_below: bool = False
     whole: bool = False
-    _batches: list[NDArray[Any]] = field(default_factory=list)
 
     def add(self, values: pl.Series, first_row: int) -> None:
         """Take one batch."""
@@ -47,54 +81,28 @@ class NumberColumn:
         good &= (numbers > low) if self.open_below else (numbers >= low)
         if self.whole:
             good &= numbers == numbers.floor()
-        bad = ~good.fill_null(value=False)
-        self.findings.note(self.name, self.must, self.advice, bad, values, first_row)
-        if not bad.any():
+        if self._all_good(self.must, ~good.fill_null(value=False), values, first_row):
             self._batches.append(numbers.to_numpy().astype(self.dtype, copy=False))
-
-    def finish(self) -> NDArray[Any]:
-        """Return the whole column."""
-        return np.concatenate(self._batches)
 
 
 @dataclass(slots=True)
-class FlagColumn:
+class FlagColumn(_Column):
     """Exposure flags: true or false, 1 or 0, yes or no."""
-
-    name: str
-    findings: Findings
-    _batches: list[NDArray[np.bool_]] = field(default_factory=list)
 
     def add(self, values: pl.Series, first_row: int) -> None:
         """Take one batch."""
-        if values.dtype == pl.Boolean:
-            flags = values
-        elif not (values.dtype.is_numeric() or values.dtype in (pl.String, pl.Null)):
+        flags = values
+        if values.dtype.is_numeric() or values.dtype in (pl.String, pl.Null):
+            text = values.cast(pl.String, strict=False).str.to_lowercase().str.strip_chars()
+            flags = text.replace_strict(_FLAGS, default=None, return_dtype=pl.Boolean)
+        elif values.dtype != pl.Boolean:
             raise DataError(
                 f"exposure flags must be true or false; found column '{self.name}' of type "
                 f"{values.dtype}; convert it, or leave it out with '-'"
             )
-        else:
-            text = values.cast(pl.String, strict=False).str.to_lowercase().str.strip_chars()
-            yes = text.is_in(["1", "1.0", "true", "t", "yes", "y"])
-            no = text.is_in(["0", "0.0", "false", "f", "no", "n"])
-            flags = pl.Series([None], dtype=pl.Boolean).new_from_index(0, len(text))
-            flags = flags.zip_with(~yes.fill_null(value=False), yes)
-            flags = flags.zip_with(~no.fill_null(value=False), ~no)
-        self.findings.note(
-            self.name,
-            "exposure flags must be true or false (or 1 and 0, yes and no)",
-            "correct those rows, or leave the column out with '-'",
-            flags.is_null(),
-            values,
-            first_row,
-        )
-        if not flags.has_nulls():
+        must = "exposure flags must be true or false (or 1 and 0, yes and no)"
+        if self._all_good(must, flags.is_null(), values, first_row):
             self._batches.append(flags.to_numpy())
-
-    def finish(self) -> NDArray[np.bool_]:
-        """Return the whole column."""
-        return np.concatenate(self._batches)
 
 
 def numbers_of(values: pl.Series, name: str, *, whole: bool = False) -> pl.Series:
@@ -116,17 +124,110 @@ def numbers_of(values: pl.Series, name: str, *, whole: bool = False) -> pl.Serie
     )
 
 
-def raise_mixed(name: str, values: list[object], first_row: int) -> None:
-    """Raise a DataError for ids of several types."""
-    kinds = [type(value).__name__ for value in values]
-    strays = [place for place, kind in enumerate(kinds) if kind != kinds[0]]
-    where = (
-        f"{len(strays):,} of {len(values):,} rows that are not {kinds[0]}, the first at row "
-        f"{first_row + strays[0]:,} with {values[strays[0]]!r}"
-        if strays
-        else f"{len(values):,} objects of type {kinds[0]}"
-    )
-    raise DataError(
-        f"ids must be all integers or all text; found {where} in column '{name}'; convert the "
-        "column to one type"
-    )
+@dataclass(slots=True)
+class TimeColumn(_Column):
+    """Times in microseconds since 1970, UTC.
+
+    Numbers count seconds, milliseconds, microseconds or nanoseconds, told apart by their median
+    unless `unit` says which. Text is ISO 8601 or one of a few common forms; a time without zone
+    is UTC.
+    """
+
+    unit: TimeUnit | None = None
+    _format: str | None = field(default=None, init=False)
+    _numeric: bool | None = field(default=None, init=False)
+
+    def add(self, values: pl.Series, first_row: int) -> None:
+        """Take one batch."""
+        dtype = values.dtype
+        if dtype == pl.String:
+            times = self._from_text(values)
+        elif dtype.is_integer() and self._as_dates(values.head(1000).cast(pl.String)):
+            times = self._from_text(values.cast(pl.String))
+        elif dtype.is_numeric():
+            times = values if dtype.is_float() else values.cast(pl.Int64, strict=False)
+            self._numeric = True
+        elif dtype == pl.Date or isinstance(dtype, pl.Datetime):
+            times, self._numeric = _microseconds(values), False
+        else:
+            raise DataError(
+                f"times must be numbers, dates or text; found column '{self.name}' of type "
+                f"{dtype}; convert it, or leave it out with '-'"
+            )
+        bad = times.is_null()
+        if times.dtype.is_float():
+            bad |= ~times.is_finite().fill_null(value=False)
+        must = "times must be dates, ISO 8601 text or numbers since 1970"
+        if self._all_good(must, bad, values, first_row):
+            self._batches.append(times.to_numpy())
+
+    def _as_dates(self, text: pl.Series) -> bool:
+        """Tell whether numbers are dates such as 20170730; the first batch decides."""
+        if self._numeric is None:
+            sample = text.drop_nulls().head(1000).str.strip_chars()
+            dates = sample.str.contains(_DATE_AS_NUMBER).all()
+            n_numbers = int(sample.cast(pl.Float64, strict=False).is_not_null().sum())
+            looks_like_dates = bool(dates) and self.unit is None and len(sample) > 0
+            self._numeric = not looks_like_dates and 2 * n_numbers >= max(1, len(sample))
+        return not self._numeric
+
+    def _from_text(self, values: pl.Series) -> pl.Series:
+        if not self._as_dates(values):
+            return numbers_of(values, self.name, whole=True)
+        text = values.str.strip_chars()
+        if self._format is None:
+            sample = text.drop_nulls().head(1000)
+            self._format = max(
+                _FORMATS, key=lambda form: len(sample) - _parse(sample, form).null_count()
+            )
+        times = _parse(text, self._format)
+        for form in _FORMATS:  # rows in another form than most
+            if times.null_count() > text.null_count():
+                times = times.fill_null(_parse(text, form))
+        return times
+
+    def finish(self) -> NDArray[np.int64]:
+        """Return the whole column."""
+        raw = np.concatenate(self._batches)
+        if not self._numeric:
+            return raw.astype(np.int64, copy=False)
+        scale = _MICROSECONDS[self.unit or _unit_of(raw)]
+        if max(abs(float(raw.min())), abs(float(raw.max()))) * scale > _LATEST:
+            far = np.flatnonzero(np.abs(raw.astype(np.float64)) * scale > _LATEST)
+            raise DataError(
+                f"times must be numbers since 1970 in one unit; found {len(far):,} of "
+                f"{len(raw):,} rows where column '{self.name}' is out of range, the first at row "
+                f"{far[0] + 1:,} with {raw[far[0]]}; correct those rows, or name the unit"
+            )
+        if raw.dtype.kind == "f":
+            return np.round(raw * scale).astype(np.int64)
+        whole = raw.astype(np.int64, copy=False)
+        return whole * np.int64(scale) if scale >= 1 else whole // np.int64(1 / scale)
+
+
+def _unit_of(raw: NDArray[Any]) -> TimeUnit:
+    """Tell the unit by the median of all rows: its year is then between 1973 and 5138."""
+    limits: tuple[tuple[float, TimeUnit], ...] = ((1e11, "s"), (1e14, "ms"), (1e17, "us"))
+    for limit, unit in limits:
+        if 2 * np.count_nonzero((raw > -limit) & (raw < limit)) > len(raw):
+            return unit
+    return "ns"
+
+
+def _parse(text: pl.Series, form: str) -> pl.Series:
+    if form in _DATE_FORMATS:
+        return _microseconds(text.str.to_date(form, strict=False))
+    return _microseconds(text.str.to_datetime(form, time_unit="us", strict=False))
+
+
+def _microseconds(times: pl.Series) -> pl.Series:
+    """Return dates or datetimes as microseconds, null where they are out of range."""
+    raw = times.to_physical().cast(pl.Int64)
+    if times.dtype == pl.Date:
+        return raw * 86_400_000_000
+    unit = getattr(times.dtype, "time_unit", "us")
+    if unit == "ns":
+        return raw // 1000
+    factor = 1000 if unit == "ms" else 1
+    inside = (raw.cast(pl.Float64).abs() * factor < _LATEST).fill_null(value=False)
+    return (raw * factor).set(~inside, None)

@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureTable:
-    """One row of features an id, in the order of its vocabulary.
+    """One row of features per id, in the order of its vocabulary.
 
-    Numbers and flags are numeric, text is categorical, lists of text or integers are
-    multi-valued; a missing value is null. Integer codes that mean a category must be given
-    as text.
+    Numbers and flags are numeric, text is categorical (also codes that mean a category), lists of
+    text or integers are multi-valued; a missing value is null.
 
     Example:
         >>> colours = pl.DataFrame({"id": ["b", "a"], "colour": ["red", "blue"]})
@@ -35,12 +34,7 @@ class FeatureTable:
 
     @classmethod
     def align(
-        cls,
-        frame: pl.DataFrame,
-        id_column: str,
-        vocabulary: Vocabulary,
-        *,
-        untyped: bool = False,
+        cls, frame: pl.DataFrame, id_column: str, vocabulary: Vocabulary, *, untyped: bool = False
     ) -> tuple[FeatureTable, int]:
         """Arrange `frame` by `vocabulary`; also return how many of its ids are unknown there.
 
@@ -66,8 +60,8 @@ class FeatureTable:
         if untyped and not vocabulary.is_text:
             ids = integers_of(ids)
         place_of_row = vocabulary.encode(ids)
-        row_of_id = np.full(len(vocabulary), -1, dtype=np.int64)
         known = place_of_row >= 0
+        row_of_id = np.full(len(vocabulary), -1, dtype=np.int64)
         row_of_id[place_of_row[known]] = np.flatnonzero(known)
         index = pl.Series(row_of_id).replace(-1, None)
         features = pl.DataFrame([_checked(column) for column in frame.drop(id_column)])
@@ -125,11 +119,11 @@ def _checked(column: pl.Series) -> pl.Series:
         return column.cast(pl.Float64)
     if dtype.is_float():
         column = column.fill_nan(None)
-        if column.is_infinite().any():
+        infinite = column.is_infinite().arg_true()
+        if len(infinite):
             raise DataError(
-                f"numeric features must be finite; found {int(column.is_infinite().sum()):,} "
-                f"infinite values in column '{column.name}', the first at row "
-                f"{int(column.is_infinite().arg_true()[0]) + 1:,}; correct those rows"
+                f"numeric features must be finite; found {len(infinite):,} infinite values in "
+                f"column '{column.name}', the first at row {infinite[0] + 1:,}; correct those rows"
             )
         return column
     if dtype == pl.String or isinstance(dtype, pl.Categorical | pl.Enum):

@@ -39,13 +39,12 @@ def check_digest(path: Path, digests: Mapping[str, str], *, remedy: str) -> None
     """Refuse a file whose bytes are not those of its digest, before anybody parses it."""
     try:
         same = digest_of(path) == digests.get(path.name)
-        found = "it changed or damaged"
     except FileNotFoundError:
-        same, found = False, "nothing there"
+        raise _changed(path, remedy, "nothing there") from None
     except OSError as error:
-        same, found = False, error.strerror or str(error)
+        raise _changed(path, remedy, error.strerror or str(error)) from None
     if not same:
-        raise DataError(f"'{path}' must be as it was written; found {found}; {remedy}")
+        raise _changed(path, remedy)
 
 
 def sealed(value: Mapping[str, Any], *, indent: int | None = 2) -> bytes:
@@ -74,37 +73,36 @@ def read_json(
 ) -> dict[str, Any]:
     """Return the plain values of a file, which must be `what` and as it was written.
 
-    Args:
-        path: Where it is.
-        what: What it must be, in words.
-        remedy: What to do if it is not.
-        format: The value that its key `format` must have.
-        may_lack_seal: Whether one without a seal is read too: results of before there were seals.
+    `format` is the value that its key of that name must have. With `may_lack_seal`, a file of
+    before there were seals is read too.
     """
     try:
         content = path.read_bytes()
-    except FileNotFoundError:
-        raise _refused(path, what, "nothing there", remedy) from None
-    except OSError as error:
-        raise _refused(path, what, error.strerror or str(error), remedy) from None
-    seal = _SEAL.search(content, max(0, len(content) - _TAIL))
-    if seal and not _fits(content, seal):
-        raise _changed(path, remedy)
-    try:
+        seal = _SEAL.search(content, max(0, len(content) - _TAIL))
+        if seal and not _fits(content, seal):
+            raise _changed(path, remedy)
         value = json.loads(content.decode("utf-8", "surrogatepass"))
         found = None if isinstance(value, dict) else "something else"
+    except DataError:
+        raise
+    except FileNotFoundError:
+        found = "nothing there"
+    except OSError as error:
+        found = error.strerror or str(error)
     except RecursionError:
         found = "values within values, too deep to read"
     except ValueError as error:
         found = str(error)
     if found is not None:
-        raise _refused(path, what, found, remedy)
+        raise DataError(f"'{path}' must be {what}; found {found}; {remedy}")
     if format is not None and value.get("format") != format:
         raise DataError(
             f"'{path}' must be in format {format}; found format {value.get('format')}; {remedy} "
             "with this version"
         )
-    if not seal and not (may_lack_seal and _never_had_one(content)):
+    tail = content[-_TAIL:]
+    never_had_one = b"digest" not in tail and b"sha256:" not in tail  # nor a damaged one
+    if not seal and not (may_lack_seal and never_had_one):
         raise _changed(path, remedy, "it changed or damaged, or of an earlier version")
     return {key: each for key, each in value.items() if key != "digest"}
 
@@ -133,15 +131,5 @@ def _fits(content: bytes, seal: re.Match[bytes]) -> bool:
     return seal[1] == f"sha256:{hashlib.sha256(blank).hexdigest()}".encode()
 
 
-def _never_had_one(content: bytes) -> bool:
-    """Tell a file without a seal from one whose seal was damaged."""
-    tail = content[-_TAIL:]
-    return b"digest" not in tail and b"sha256:" not in tail
-
-
 def _changed(path: Path, remedy: str, found: str = "it changed or damaged") -> DataError:
     return DataError(f"'{path}' must be as it was written; found {found}; {remedy}")
-
-
-def _refused(path: Path, what: str, found: str, remedy: str) -> DataError:
-    return DataError(f"'{path}' must be {what}; found {found}; {remedy}")

@@ -1,17 +1,21 @@
-"""Leave out rare items and unusual users, and say what was left out."""
+"""Leave out rare items, unusual users and repeated pairs, and say what was left out."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from counterplay.data.canonical import begins, stable_order
 from counterplay.data.interactions import Interactions, Step
 from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+Duplicates = Literal["all", "first", "last", "error"]
+_EDGES = {"first": "lowest", "last": "highest"}
 
 
 def filter_by_events(
@@ -31,8 +35,8 @@ def filter_by_events(
             f"users_below must leave room above users_above; found {users_below} and "
             f"{users_above}; raise one or lower the other"
         )
-    kept = (_events(log.item, log.n_items) > items_above)[log.item]
-    per_user = _events(log.user[kept], log.n_users)
+    kept = (np.bincount(log.item, minlength=log.n_items) > items_above)[log.item]
+    per_user = np.bincount(log.user[kept], minlength=log.n_users)
     usual = per_user > users_above
     if users_below is not None:
         usual &= per_user < users_below
@@ -49,15 +53,11 @@ def k_core(log: Interactions, k: int) -> Interactions:
     rows, n_before = np.arange(len(log)), len(log) + 1
     while 0 < len(rows) < n_before:
         n_before = len(rows)
-        rows = rows[(_events(log.item[rows], log.n_items) >= k)[log.item[rows]]]
-        rows = rows[(_events(log.user[rows], log.n_users) >= k)[log.user[rows]]]
+        for index in (log.item, log.user):
+            rows = rows[(np.bincount(index[rows]) >= k)[index[rows]]]
     kept = np.zeros(len(log), dtype=np.bool_)
     kept[rows] = True
     return _keep(log, kept, f"the {k}-core: users and items with at least {k:,} events each")
-
-
-def _events(index: NDArray[np.int32], n: int) -> NDArray[np.intp]:
-    return np.bincount(index, minlength=n)
 
 
 def _keep(log: Interactions, kept: NDArray[np.bool_], rule: str) -> Interactions:
@@ -73,8 +73,63 @@ def _keep(log: Interactions, kept: NDArray[np.bool_], rule: str) -> Interactions
         "users": log.n_users - remaining.n_users,
         "items": log.n_items - remaining.n_items,
     }
-    text = (
-        f"kept {rule}; dropped {dropped['rows']:,} rows, {dropped['users']:,} users, "
-        f"{dropped['items']:,} items"
-    )
-    return replace(remaining, steps=(*remaining.steps, Step("filter", text, dropped)))
+    counts = ", ".join(f"{count:,} {what}" for what, count in dropped.items())
+    step = Step("filter", f"kept {rule}; dropped {counts}", dropped)
+    return replace(remaining, steps=(*remaining.steps, step))
+
+
+def without_duplicates(
+    log: Interactions, policy: Duplicates, order: NDArray[np.int64] | None = None
+) -> Interactions:
+    """Keep all rows of a repeated pair, the first or the last, or refuse them; count them.
+
+    `order` tells which row of the input each row was, for the message.
+    """
+    pairs, n_rows = log.pair, len(log)
+    pairs.sort()
+    n_repeats = int((pairs[1:] == pairs[:-1]).sum())
+    if not n_repeats:
+        return log
+    found = f"{n_repeats:,} of {n_rows:,} rows repeat a pair of user and item"
+    if policy == "all":
+        step = Step("duplicates", f"{found}; all kept", {"repeats": n_repeats, "rows": 0})
+        return replace(log, steps=(*log.steps, step))
+    kept = _first_or_last(log.pair, policy)
+    if policy == "error":
+        strays = np.flatnonzero(~kept)
+        row = int((strays if order is None else order[strays]).min()) + 1
+        raise DataError(
+            f"every pair of user and item must occur once; found {n_repeats:,} of {n_rows:,} rows "
+            f"that repeat one, the first at row {row:,}; choose a policy: all, first or last"
+        )
+    text, counts = f"{found}; kept the {policy} of each", {"repeats": n_repeats, "rows": n_repeats}
+    n_tied = 0 if log.in_file_order else _n_tied(log)
+    if n_tied and log.time is None:
+        raise DataError(
+            f"the {policy} row of a pair must be told by time; found {n_tied:,} rows that repeat a "
+            "pair with other values in a log without times; name the time column, say that the "
+            "file's order is the time with order='file' (--order file), or keep all"
+        )
+    if n_tied:
+        text += f"; {n_tied:,} of them differ at one time, where the {_EDGES[policy]} value counts"
+        counts["tied"] = n_tied
+    return log.take(kept, Step("duplicates", text, counts))
+
+
+def _n_tied(log: Interactions) -> int:
+    """Count the rows that repeat a pair at one time, next to each other, and differ otherwise."""
+    columns = dict(log.columns())
+    keys = [columns.pop(name) for name in ("user", "item", "time") if name in columns]
+    differs = begins(*columns.values()) if columns else np.False_
+    return int((~begins(*keys) & differs).sum())
+
+
+def _first_or_last(pair: NDArray[np.int64], which: str) -> NDArray[np.bool_]:
+    """Return a mask of the first (or the last) row of each pair, in row order."""
+    order = stable_order(pair)
+    edge = begins(pair if order is None else pair[order])
+    if which == "last":
+        edge = np.append(edge[1:], True)
+    mask = np.zeros(len(pair), dtype=np.bool_)
+    mask[np.flatnonzero(edge) if order is None else order[edge]] = True
+    return mask

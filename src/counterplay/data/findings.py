@@ -1,20 +1,23 @@
-"""What is wrong with a table, counted over all of its batches.
+"""What was found in a table and what was done to its rows, in words and in counts.
 
 Rows count from 1 and do not include header lines.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from counterplay.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import polars as pl
 
 
-SHOWN = 60  # signs of a text that a message shows
+SHOWN = 60  # characters of a text that a message shows
 
 
 def shortened(text: str) -> str:
@@ -22,30 +25,31 @@ def shortened(text: str) -> str:
     return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}…")
 
 
-@dataclass(slots=True)
-class _Finding:
-    must: str
-    advice: str
-    row: int
-    value: object
-    count: int = 0
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something that was done to the rows of a log; the log carries its steps."""
+
+    kind: str
+    text: str
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}"
+
+
+FILE_ORDER = Step("order", "rows of one user at one time stand as in the input, as was asked for")
 
 
 @dataclass(slots=True)
 class Findings:
-    """What is wrong with a table: how often, and where first."""
+    """The rules that a table breaks, over all of its batches: how often, and where first."""
 
     n_rows: int = 0
-    _found: dict[tuple[str, str], _Finding] = field(default_factory=dict)
+    _counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _first: dict[tuple[str, str], tuple[int, object, str]] = field(default_factory=dict)
 
     def note(
-        self,
-        column: str,
-        must: str,
-        advice: str,
-        bad: pl.Series,
-        values: pl.Series,
-        first_row: int,
+        self, column: str, must: str, advice: str, bad: pl.Series, values: pl.Series, first_row: int
     ) -> None:
         """Count the rows where `bad` is true."""
         count = int(bad.sum() or 0)
@@ -55,16 +59,17 @@ class Findings:
 
     def add(self, column: str, must: str, advice: str, count: int, row: int, value: object) -> None:
         """Count some more rows that break a rule, the first of them `row` with `value`."""
-        found = self._found.setdefault((column, must), _Finding(must, advice, row, value))
-        found.count += count
+        self._counts[column, must] += count
+        self._first.setdefault((column, must), (row, value, advice))
 
     def raise_first(self) -> None:
         """Raise a DataError for the earliest offending row, if there is any."""
-        if not self._found:
+        if not self._first:
             return
-        (column, _), found = min(self._found.items(), key=lambda item: item[1].row)
-        value = shortened(found.value) if isinstance(found.value, str) else repr(found.value)
+        (column, must), found = min(self._first.items(), key=lambda item: item[1][0])
+        row, value, advice = found
+        shown = shortened(value) if isinstance(value, str) else repr(value)
         raise DataError(
-            f"{found.must}; found {found.count:,} of {self.n_rows:,} rows where column "
-            f"'{column}' breaks that, the first at row {found.row:,} with {value}; {found.advice}"
+            f"{must}; found {self._counts[column, must]:,} of {self.n_rows:,} rows where column "
+            f"'{column}' breaks that, the first at row {row:,} with {shown}; {advice}"
         )

@@ -41,6 +41,10 @@ _MAGIC = {
     b"\x89HDF": "an HDF5 file",
     b"SQLite": "a SQLite database",
 }
+UNREADABLE = (
+    *(pl.exceptions.PolarsError, pl.exceptions.PanicException),  # panic: at some damaged files
+    *(pa.ArrowException, OSError, ValueError),
+)
 _COMPRESSED = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
 _JSON_BLOCK = 1 << 30
 _CHANGED = r"Column\(/(.*)\) changed from string to (\w+) in row (\d+)"
@@ -49,7 +53,7 @@ _CHANGED = r"Column\(/(.*)\) changed from string to (\w+) in row (\d+)"
 def format_of(path: Path) -> FileFormat:
     """Tell a file's format by its name."""
     if not path.exists():
-        raise DataError(f"a file must exist to be read; found nothing at '{path}'; check the path")
+        raise _absent(path)
     if path.is_dir():
         raise DataError(
             f"a log must be a file; found the folder '{path}'; name a file in it, or say which "
@@ -66,6 +70,10 @@ def format_of(path: Path) -> FileFormat:
     )
 
 
+def _absent(path: Path) -> DataError:
+    return DataError(f"a file must exist to be read; found nothing at '{path}'; check the path")
+
+
 @contextmanager
 def readable(path: Path, kind: str) -> Iterator[None]:
     """Turn what goes wrong while reading a file into one sentence."""
@@ -74,16 +82,8 @@ def readable(path: Path, kind: str) -> Iterator[None]:
     except CounterplayError:
         raise
     except FileNotFoundError:
-        raise DataError(
-            f"a file must exist to be read; found nothing at '{path}'; check the path"
-        ) from None
-    except (
-        pl.exceptions.PolarsError,
-        pl.exceptions.PanicException,  # what the parser throws at some damaged files
-        pa.ArrowException,
-        OSError,
-        ValueError,
-    ) as error:
+        raise _absent(path) from None
+    except UNREADABLE as error:
         what = first_line(error)
         if isinstance(error, pl.exceptions.NoDataError):
             what = "an empty file"
@@ -110,13 +110,10 @@ def refuse_mixed_ids(path: Path, frame: pl.LazyFrame, columns: list[str]) -> Non
     schema = pa.schema([(name, pa.string()) for name in texts])
     try:
         with pa.input_stream(str(path), compression="detect") as stream:
-            pa_json.read_json(
-                stream,
-                read_options=pa_json.ReadOptions(block_size=_JSON_BLOCK),
-                parse_options=pa_json.ParseOptions(
-                    explicit_schema=schema, unexpected_field_behavior="ignore"
-                ),
+            options = pa_json.ParseOptions(
+                explicit_schema=schema, unexpected_field_behavior="ignore"
             )
+            pa_json.read_json(stream, pa_json.ReadOptions(block_size=_JSON_BLOCK), options)
     except pa.ArrowInvalid as error:
         changed = re.search(_CHANGED, str(error))
         if changed is None:

@@ -17,26 +17,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Windows over users' histories, one row each, padded on the left.
+    """Windows over users' histories, one row each, padded on the left."""
 
-    Attributes:
-        user: Whose history, `[n_windows]` int32.
-        inputs: Items up to but not including each target, `[n_windows, length]` int32.
-        targets: The item that followed, `[n_windows, length]` int32; padding where the position
-            is none, or is a target of a window of its own.
-        row: The row of the log that each target is, `[n_windows, length]` int64; -1 for padding.
-    """
-
-    user: NDArray[np.int32]
-    inputs: NDArray[np.int32]
-    targets: NDArray[np.int32]
-    row: NDArray[np.int64]
+    user: NDArray[np.int32]  #: Whose history, `[n_windows]`.
+    inputs: NDArray[np.int32]  #: Items before each target, `[n_windows, length]`.
+    targets: NDArray[np.int32]  #: The item that followed, `[n_windows, length]`.
+    row: NDArray[np.int64]  #: The row of the log that each target is; -1 for padding.
 
 
 class Histories:
-    """What each user did, in order.
-
-    The padding index is `n_items`, one past the last item.
+    """What each user did, in order, padded with `n_items`, one past the last item.
 
     Example:
         >>> from counterplay.data.readers import read
@@ -57,26 +47,16 @@ class Histories:
         _check(length)
         return self._items[_places(self._offsets[users], self._offsets[users + 1], length)]
 
-    def windows(self, length: int, *, stride: int | None = None) -> Windows:
-        """Cut all histories into windows in which every row of the log is a target once.
-
-        Windows are cut from a user's end backwards, `stride` rows apart (by default `length`);
-        with a smaller stride the first targets of a window see more of what came before.
-        """
+    def windows(self, length: int) -> Windows:
+        """Cut all histories, from a user's end backwards, so that every row is a target once."""
         _check(length)
-        stride = length if stride is None else stride
-        if not 1 <= stride <= length:
-            raise ConfigError(
-                f"the stride must be between 1 and the length, {length}; found {stride}; change it"
-            )
         begins, ends = self._offsets[:-1], self._offsets[1:]
-        n_windows = -(-(ends - begins) // stride)
+        n_windows = -(-(ends - begins) // length)
         user = np.repeat(np.arange(len(begins), dtype=np.int32), n_windows)
         first_of_user = np.cumsum(n_windows) - n_windows
         back = np.arange(len(user)) - first_of_user[user]  # 0 for a user's last window
-        end = ends[user] - back * stride
+        end = ends[user] - back * length
         row = _places(begins[user], end, length)
-        row[:, : length - stride] = -1
         inputs = self._items[_places(begins[user], end - 1, length)]
         return Windows(user, inputs, self._items[row], row)
 

@@ -6,14 +6,12 @@ What is wrong with text ids is looked for among the distinct ones, of which ther
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from counterplay.data.columns import raise_mixed
-from counterplay.data.findings import shortened
-from counterplay.data.steps import Step
+from counterplay.data.findings import Step, shortened
 from counterplay.data.vocabulary import Texts, Vocabulary, encode_integers, integers_of
 from counterplay.errors import DataError
 
@@ -28,6 +26,7 @@ _MISSING = (
     "\\n",  # what MySQL writes, in lower case
 )
 _LINE_BREAK = r"[\x00\n\r\x0b\x0c\x{85}\x{2028}\x{2029}]"
+_ONE_LINE = "ids must not hold line breaks or null characters"
 _ABSENT, _REMOVE = "every row must have an id", "remove those rows or fill the ids in"
 
 
@@ -74,17 +73,15 @@ class IdColumn:
             whole = (integers.cast(values.dtype, strict=False) == values).fill_null(value=False)
             if values.dtype.is_float():
                 whole &= values.abs() < 2**53
-            self.findings.note(
-                self.name,
-                "ids must be whole numbers of at most 64 bits, or text",
-                "convert the column to integers or text",
-                ~whole,
-                values,
-                first_row,
-            )
+            must = "ids must be whole numbers of at most 64 bits, or text"
+            advice = "convert the column to integers or text"
+            self.findings.note(self.name, must, advice, ~whole, values, first_row)
             if not whole.all():
                 return
-        self._integers.append(_narrow(integers.to_numpy()))
+        numbers = integers.to_numpy()
+        if len(numbers) and -(2**31) <= int(numbers.min()) <= int(numbers.max()) < 2**31:
+            numbers = numbers.astype(np.int32)  # a log holds many of them at once
+        self._integers.append(numbers)
 
     def finish(self) -> tuple[Vocabulary, NDArray[np.int32]]:
         """Return the vocabulary and the index of every row."""
@@ -102,24 +99,15 @@ class IdColumn:
 
     def _check(self, texts: Texts) -> None:
         """Refuse ids that are none: missing under some name, or what a broken table gives."""
-        bare = texts.ids.str.strip_chars()
+        ids, bare = texts.ids, texts.ids.str.strip_chars()
+        word = f"{_ABSENT}, and no word for a missing one such as 'nan', 'NULL' or 'None'"
+        rename = f"{_REMOVE}; an id that is really written so needs another name, such as 'id-None'"
+        look = "check the quotes of the table, or name another column"
         for must, advice, bad in (
             (_ABSENT, _REMOVE, bare == ""),
-            (
-                f"{_ABSENT}, and no word for a missing one such as 'nan', 'NULL' or 'None'",
-                f"{_REMOVE}; an id that is really written so needs another name, such as 'id-None'",
-                stands_for_none(bare),
-            ),
-            (
-                "ids must not hold line breaks or null characters",
-                "check the quotes of the table, or name another column",
-                texts.ids.str.contains(_LINE_BREAK),
-            ),
-            (
-                f"ids must be at most {LONGEST:,} bytes long",
-                "check the quotes of the table, or name another column",
-                texts.ids.str.len_bytes() > LONGEST,
-            ),
+            (word, rename, stands_for_none(bare)),
+            (_ONE_LINE, look, ids.str.contains(_LINE_BREAK)),
+            (f"ids must be at most {LONGEST:,} bytes long", look, ids.str.len_bytes() > LONGEST),
         ):
             if bad.any():
                 count, row, value = texts.rows(bad)
@@ -132,12 +120,11 @@ class IdColumn:
         padded = ids != texts.ids
         if padded.any():
             count, row, value = texts.rows(padded)
-            self._note(
-                "blanks",
+            text = (
                 f"took off the blanks around {count:,} ids in column '{self.name}', the first at "
-                f"row {row:,}: {shortened(value)}",
-                count,
+                f"row {row:,}: {shortened(value)}"
             )
+            self.steps.append(Step("blanks", text, {"ids": count}))
         numbers = integers_of(ids)
         if not numbers.has_nulls():
             return numbers
@@ -162,10 +149,7 @@ class IdColumn:
                 f"; {len(twins):,} are the same number as another, such as {shortened(pair[0])} "
                 f"and {shortened(pair[1])}"
             )
-        self._note("zeros", text, int(odd.sum()))
-
-    def _note(self, kind: str, text: str, count: int) -> None:
-        self.steps.append(Step(kind, text, {"ids": count}))
+        self.steps.append(Step("zeros", text, {"ids": int(odd.sum())}))
 
 
 def stands_for_none(ids: pl.Series) -> pl.Series:
@@ -173,8 +157,17 @@ def stands_for_none(ids: pl.Series) -> pl.Series:
     return ids.str.to_lowercase().is_in(list(_MISSING))
 
 
-def _narrow(values: NDArray[np.int64]) -> NDArray[Any]:
-    """Keep integers in 32 bits where they fit: a log holds many of them at once."""
-    if len(values) and int(values.min()) >= -(2**31) and int(values.max()) < 2**31:
-        return values.astype(np.int32)
-    return values
+def raise_mixed(name: str, values: list[object], first_row: int) -> None:
+    """Raise a DataError for ids of several types."""
+    kinds = [type(value).__name__ for value in values]
+    strays = [place for place, kind in enumerate(kinds) if kind != kinds[0]]
+    where = (
+        f"{len(strays):,} of {len(values):,} rows that are not {kinds[0]}, the first at row "
+        f"{first_row + strays[0]:,} with {values[strays[0]]!r}"
+        if strays
+        else f"{len(values):,} objects of type {kinds[0]}"
+    )
+    raise DataError(
+        f"ids must be all integers or all text; found {where} in column '{name}'; convert the "
+        "column to one type"
+    )

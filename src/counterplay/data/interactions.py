@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from counterplay.data.ordering import offsets_of
-from counterplay.data.steps import FILE_ORDER
-from counterplay.data.steps import Step as Step
+from counterplay.data.canonical import begins, offsets_of
+from counterplay.data.findings import FILE_ORDER
+from counterplay.data.findings import Step as Step
 from counterplay.display import Shown
 from counterplay.errors import DataError
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from counterplay.data.features import FeatureTable
     from counterplay.data.vocabulary import Vocabulary
 
-OPTIONAL = ("rating", "time", "exposed", "propensity", "position")
-COLUMNS = ("user", "item", *OPTIONAL)
+COLUMNS = ("user", "item", "rating", "time", "exposed", "propensity", "position")
 _FIRST = 5  # rows that a notebook shows
 
 
@@ -37,38 +36,22 @@ class Interactions(Shown):
     user and item, then by what else they say. So a user's rows are one slice, in the order in
     which they happened, and the order of the input does not matter, unless it was said to be the
     order of events (`in_file_order`). `counterplay.read` makes one.
-
-    Attributes:
-        users: Original user ids.
-        items: Original item ids.
-        user: User index, `[n]` int32, ascending.
-        item: Item index, `[n]` int32.
-        rating: Explicit feedback, `[n]` float32; None for implicit feedback.
-        time: Microseconds since 1970 UTC, `[n]` int64.
-        exposed: Whether the pair was shown, `[n]` bool.
-        propensity: Logged probability that it was shown, `[n]` float64 in (0, 1].
-        position: Place in the list that was shown, `[n]` int16.
-        user_features: One row a user.
-        item_features: One row an item.
-        name: What to call the log.
-        source: Where it came from.
-        steps: What was done to its rows since.
     """
 
-    users: Vocabulary
-    items: Vocabulary
-    user: NDArray[np.int32]
-    item: NDArray[np.int32]
-    rating: NDArray[np.float32] | None = None
-    time: NDArray[np.int64] | None = None
-    exposed: NDArray[np.bool_] | None = None
-    propensity: NDArray[np.float64] | None = None
-    position: NDArray[np.int16] | None = None
-    user_features: FeatureTable | None = None
-    item_features: FeatureTable | None = None
-    name: str = "log"
-    source: str = ""
-    steps: tuple[Step, ...] = ()
+    users: Vocabulary  #: Original user ids.
+    items: Vocabulary  #: Original item ids.
+    user: NDArray[np.int32]  #: User index, `[n]`, ascending.
+    item: NDArray[np.int32]  #: Item index, `[n]`.
+    rating: NDArray[np.float32] | None = None  #: Explicit feedback, `[n]`; None for implicit.
+    time: NDArray[np.int64] | None = None  #: Microseconds since 1970 UTC, `[n]`.
+    exposed: NDArray[np.bool_] | None = None  #: Whether the pair was shown, `[n]`.
+    propensity: NDArray[np.float64] | None = None  #: Logged probability of it, in (0, 1], `[n]`.
+    position: NDArray[np.int16] | None = None  #: Place in the list that was shown, `[n]`.
+    user_features: FeatureTable | None = None  #: One row a user.
+    item_features: FeatureTable | None = None  #: One row an item.
+    name: str = "log"  #: What to call the log.
+    source: str = ""  #: Where it came from.
+    steps: tuple[Step, ...] = ()  #: What was done to its rows since.
 
     def __post_init__(self) -> None:
         for name, column in list(self.columns()):
@@ -92,10 +75,8 @@ class Interactions(Shown):
 
     def _title(self) -> str:
         present = ", ".join(name for name, _ in self.columns())
-        return (
-            f"{self.name!r}: {len(self):,} rows, {self.n_users:,} users, "
-            f"{self.n_items:,} items; {present}"
-        )
+        size = f"{len(self):,} rows, {self.n_users:,} users, {self.n_items:,} items"
+        return f"{self.name!r}: {size}; {present}"
 
     def _columns(self) -> dict[str, list[str]]:
         frame = self.take(np.arange(min(len(self), _FIRST))).to_frame()
@@ -135,9 +116,11 @@ class Interactions(Shown):
     @cached_property
     def distinct_pairs(self) -> NDArray[np.int64]:
         """The pairs that occur, each once and ascending; sorted once, whoever asks."""
-        pairs = _distinct(self.pair)
-        pairs.flags.writeable = False
-        return pairs
+        pairs = self.pair
+        pairs.sort()
+        distinct = pairs[begins(pairs)]
+        distinct.flags.writeable = False
+        return distinct
 
     @cached_property
     def fingerprint(self) -> str:
@@ -149,21 +132,16 @@ class Interactions(Shown):
         for name, vocabulary in (("users", self.users), ("items", self.items)):
             digest.update(name.encode())
             _digest_series(digest, vocabulary.ids)
-        for name, table in (
-            ("user_features", self.user_features),
-            ("item_features", self.item_features),
-        ):
+        for role, table in (("user", self.user_features), ("item", self.item_features)):
             for feature in table.frame if table else ():
-                digest.update(f"{name}.{feature.name}".encode())
+                digest.update(f"{role}_features.{feature.name}".encode())
                 _digest_series(digest, feature)
         return f"sha256:{digest.hexdigest()}"
 
     def columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield the name and the array of every column that is present."""
-        for name in COLUMNS:
-            column = getattr(self, name)
-            if column is not None:
-                yield name, column
+        columns = ((name, getattr(self, name)) for name in COLUMNS)
+        yield from ((name, column) for name, column in columns if column is not None)
 
     def take(self, rows: NDArray[Any], *steps: Step) -> Interactions:
         """Return some rows, by a mask or ascending places, with the same vocabularies."""
@@ -203,32 +181,18 @@ class Interactions(Shown):
                 f"highest to be {float(self.rating.max()):g}; lower the threshold"
             )
         dropped = len(self) - int(liked.sum())
-        step = Step(
-            "threshold",
-            f"kept the {len(self) - dropped:,} of {len(self):,} rows rated {threshold:g} or more",
-            {"rows": dropped},
-        )
+        kept = f"kept the {len(self) - dropped:,} of {len(self):,} rows"
+        step = Step("threshold", f"{kept} rated {threshold:g} or more", {"rows": dropped})
         return replace(self.take(liked, step), rating=None)
 
-    def to_frame(self, *, original_ids: bool = True) -> pl.DataFrame:
-        """Return the rows as a polars frame, with the original ids unless told otherwise."""
-        frame = pl.DataFrame(dict(self.columns()))
+    def to_frame(self) -> pl.DataFrame:
+        """Return the rows as a polars frame, with the original ids."""
+        frame = pl.DataFrame(dict(self.columns())).with_columns(
+            self.users.decode(self.user).alias("user"), self.items.decode(self.item).alias("item")
+        )
         if self.time is not None:
             frame = frame.with_columns(pl.col("time").cast(pl.Datetime("us", "UTC")))
-        if original_ids:
-            frame = frame.with_columns(
-                self.users.decode(self.user).alias("user"),
-                self.items.decode(self.item).alias("item"),
-            )
         return frame
-
-
-def _distinct(pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sort pairs in place; return each once."""
-    pairs.sort()
-    kept = np.ones(len(pairs), dtype=np.bool_)
-    kept[1:] = pairs[1:] != pairs[:-1]
-    return pairs[kept]
 
 
 def _digest_series(digest: Any, series: pl.Series) -> None:

@@ -57,11 +57,8 @@ def _acquired(path: Path, target: Path) -> int:
                     f"on '{target}'; wait for it, or name another place"
                 )
             if _is_at(file, path):  # else its last holder removed it meanwhile: take the new one
-                mine = {
-                    "process": os.getpid(),
-                    "machine": platform.node(),
-                    "since": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-                }
+                since = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+                mine = {"process": os.getpid(), "machine": platform.node(), "since": since}
                 os.truncate(file, 0)
                 os.write(file, json.dumps(mine).encode())
                 return file

@@ -1,15 +1,11 @@
 """Sample items that a user has not interacted with, exactly and without a loop.
 
-Give every item an integer mass; uniform sampling gives each of them 1. Line a user's unseen
-items up by their mass. A draw is a point on that line, and the item under it is found by adding
-back the mass of the seen items before it: one binary search, no retries, exact for a user who
-has seen nearly everything.
-
-Most draws need not go that far. Draw from all items first; where the item turns out unseen,
-it stands, and only the others are drawn again: a few times from all items, then from the user's
-unseen line. That leaves the distribution unchanged: with seen share s, an unseen item of
-probability p ends up with p + s · p / (1 − s) = p / (1 − s). A bitmap of pairs settles most
-lookups, all of them where every pair has a bit of its own.
+Give every item an integer mass (1 for uniform sampling) and line a user's unseen items up by it. A
+draw is a point on that line; the item under it is found by adding back the mass of the seen items
+before it, with one binary search. Most draws need not go that far: an item drawn from all items
+stands if the user has not seen it, and only the others are drawn again, a few times from all items,
+then from the user's line. The distribution is the same (docs/decisions/0003). A bitmap of pairs
+settles most lookups.
 """
 
 from __future__ import annotations
@@ -18,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.data.ordering import offsets_of
+from counterplay.data.canonical import offsets_of
 from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -39,10 +35,8 @@ _LEAST_MASS = 1000  # below it, rounding would distort the probabilities
 class NegativeSampler:
     """Draws items that a user does not have in the log it was made from.
 
-    Args:
-        log: Training rows; what a user has in them is never drawn.
-        exponent: 0 draws uniformly; above 0 an item is drawn with probability proportional to
-            (events + 1) ** exponent, to within a thousandth.
+    An exponent of 0 draws uniformly; above 0 an item is drawn with probability proportional to
+    (events + 1) ** exponent, to within a thousandth.
 
     Example:
         >>> from counterplay.data.readers import read
@@ -82,8 +76,7 @@ class NegativeSampler:
 
     def n_unseen(self, users: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return how many items each of `users` does not have in the log."""
-        unseen: NDArray[np.int64] = self.n_items - np.diff(self._offsets)[users]
-        return unseen
+        return np.asarray(self.n_items - np.diff(self._offsets)[users])
 
     def draw(
         self, users: NDArray[np.integer], n: int, rng: np.random.Generator
@@ -133,9 +126,7 @@ class NegativeSampler:
         """Return the item under a point on the line of all items."""
         if self._cumulative is None:
             return point.astype(np.int32, copy=False)
-        item: NDArray[np.int32] = self._guide[
-            point >> self._guide_shift
-        ]  # right, or a few items short
+        item = np.asarray(self._guide[point >> self._guide_shift])  # right, or a few items short
         short = np.flatnonzero(self._cumulative[item + 1] <= point)
         item[short] = np.searchsorted(self._cumulative, point[short], side="right") - 1
         return item
@@ -148,8 +139,7 @@ class NegativeSampler:
             return suspects
         candidates = pairs[suspects]
         place = np.minimum(np.searchsorted(self._pairs, candidates), len(self._pairs) - 1)
-        seen: NDArray[np.intp] = suspects[self._pairs[place] == candidates]
-        return seen
+        return np.asarray(suspects[self._pairs[place] == candidates])
 
 
 class _Bitmap:

@@ -11,14 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 from counterplay.data.canonical import Order
-from counterplay.data.cold import cold_notes
+from counterplay.data.columns import TimeUnit
 from counterplay.data.datasets import DATASETS, Dataset, dataset_at, read_dataset
-from counterplay.data.duplicates import Duplicates, without_duplicates
-from counterplay.data.filters import filter_by_events, k_core
+from counterplay.data.filters import Duplicates, filter_by_events, k_core, without_duplicates
 from counterplay.data.formats import FileFormat, Progress
+from counterplay.data.interactions import COLUMNS
 from counterplay.data.readers import read
-from counterplay.data.splits import Split, leave_last_two_out, split_at_random, split_by_time
-from counterplay.data.times import TimeUnit
+from counterplay.data.splits import (
+    Split,
+    cold_notes,
+    leave_last_two_out,
+    split_at_random,
+    split_by_time,
+)
 from counterplay.errors import ConfigError, CounterplayWarning
 from counterplay.seeding import Streams
 
@@ -26,57 +31,20 @@ if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
 
 SplitKind = Literal["auto", "leave-last-two", "time", "random", "none"]
-_READING = (
-    "user",
-    "item",
-    "rating",
-    "time",
-    "exposed",
-    "propensity",
-    "position",
-    "time_unit",
-    "user_features",
-    "item_features",
-)
+_READING = (*COLUMNS, "time_unit", "user_features", "item_features")
+_HEEDED: dict[str, tuple[str, ...]] = {
+    "time": ("validation", "test", "validation_from", "test_from"),
+    "random": ("validation", "test", "seed"),
+}  # the options of a split, where it has any
 
 
 class Preparation(BaseModel):
-    """What to do with a log before anything learns from it.
-
-    Attributes:
-        format: csv, tsv, parquet, ndjson or a dataset's name; None guesses.
-        user: Column of user ids; see `counterplay.read` for this and the next nine.
-        item: Column of item ids.
-        rating: Column of ratings.
-        time: Column of times.
-        exposed: Column of exposure flags.
-        propensity: Column of logged propensities.
-        position: Column of positions in the list shown.
-        time_unit: Unit of numeric times.
-        user_features: Table of user features.
-        item_features: Table of item features.
-        duplicates: Which rows of a repeated pair to keep.
-        order: Between rows of one user at one time, or without times: canonical goes by what the
-            rows say, file by their order in the input.
-        threshold: Ratings of at least this much become implicit feedback.
-        items_above: Keep items with more events than this.
-        users_above: Then keep users with more events than this ...
-        users_below: ... and fewer than this.
-        core: Keep the k-core.
-        split: auto is the dataset's own, else leave-last-two with times (or the file's order for
-            them), random without.
-        validation: Share of validation, of rows for time, of pairs for random; by default 0.1.
-        test: The same for the test.
-        validation_from: First moment of validation, for time.
-        test_from: First moment of the test, for time.
-        seed: For random; by default 0.
-        name: What to call the log.
-    """
+    """What to do with a log before anything learns from it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    format: str | None = None
-    user: str | None = None
+    format: str | None = None  # csv, tsv, parquet, ndjson or a dataset's name; None guesses
+    user: str | None = None  # column of user ids; see `counterplay.read` for this and the next nine
     item: str | None = None
     rating: str | None = None
     time: str | None = None
@@ -86,20 +54,20 @@ class Preparation(BaseModel):
     time_unit: TimeUnit | None = None
     user_features: Path | None = None
     item_features: Path | None = None
-    duplicates: Duplicates = "all"
-    order: Order = "canonical"
-    threshold: float | None = None
-    items_above: Annotated[int, Field(ge=0)] = 0
-    users_above: Annotated[int, Field(ge=0)] = 0
-    users_below: int | None = None
-    core: int | None = None
-    split: SplitKind = "auto"
-    validation: float | None = None
-    test: float | None = None
-    validation_from: dt.datetime | None = None
-    test_from: dt.datetime | None = None
-    seed: int | None = None
-    name: str | None = None
+    duplicates: Duplicates = "all"  # which rows of a repeated pair to keep
+    order: Order = "canonical"  # of a user's rows at one time: by what they say, or as in the file
+    threshold: float | None = None  # ratings of at least this much become implicit feedback
+    items_above: Annotated[int, Field(ge=0)] = 0  # keep items with more events than this
+    users_above: Annotated[int, Field(ge=0)] = 0  # then keep users with more events than this …
+    users_below: int | None = None  # … and fewer than this
+    core: int | None = None  # keep the k-core
+    split: SplitKind = "auto"  # auto: the dataset's own, or leave-last-two if ordered, or random
+    validation: float | None = None  # share of rows (time) or of pairs (random); by default 0.1
+    test: float | None = None  # the same for the test
+    validation_from: dt.datetime | None = None  # first moment of validation, for time
+    test_from: dt.datetime | None = None  # first moment of the test, for time
+    seed: int | None = None  # for random; by default 0
+    name: str | None = None  # what to call the log
 
     @property
     def filters_events(self) -> bool:
@@ -128,16 +96,17 @@ def prepare(
 
 
 def _made(source: object, plan: Preparation, progress: Progress | None) -> Interactions | Split:
-    known = None
-    if isinstance(source, str | Path):
-        known = _dataset(Path(source), plan.format)
-    if known is None:
-        log: Interactions | Split = _read(source, plan, progress)
+    path = Path(source) if isinstance(source, str | Path) else None
+    known = _dataset(path, plan.format) if path else None
+    log: Interactions | Split
+    if known and path:
+        log = _read_known(known, path, plan, progress)
     else:
-        log = _read_known(known, Path(str(source)), plan, progress)
+        options = plan.model_dump(include={*_READING, "format", "duplicates", "order", "name"})
+        log = read(source, **options, progress=progress)
     if isinstance(log, Split):
         if plan.split == "auto":
-            _refuse_unused(plan, ("validation", "test", "validation_from", "test_from", "seed"))
+            _refuse_unused(plan, "dataset's own")
             return log
         log = log.interactions
     if known and plan.duplicates != "all":
@@ -146,12 +115,8 @@ def _made(source: object, plan: Preparation, progress: Progress | None) -> Inter
     if plan.threshold is not None:
         log = log.to_implicit(plan.threshold)
     if plan.filters_events:
-        log = filter_by_events(
-            log,
-            items_above=plan.items_above,
-            users_above=plan.users_above,
-            users_below=plan.users_below,
-        )
+        bounds = plan.model_dump(include={"items_above", "users_above", "users_below"})
+        log = filter_by_events(log, **bounds)
     if plan.core is not None:
         log = k_core(log, plan.core)
     return _split(log, plan)
@@ -169,14 +134,6 @@ def _dataset(path: Path, name: str | None) -> Dataset | None:
     return DATASETS.get(name)
 
 
-def _read(source: object, plan: Preparation, progress: Progress | None) -> Interactions:
-    return read(
-        source,
-        **plan.model_dump(include={*_READING, "format", "duplicates", "order", "name"}),
-        progress=progress,
-    )
-
-
 def _read_known(
     known: Dataset, path: Path, plan: Preparation, progress: Progress | None
 ) -> Interactions | Split:
@@ -187,20 +144,18 @@ def _read_known(
             f"{known.title} has columns of its own; found {given}={getattr(plan, given)}; leave it "
             "out, or read its file as csv, tsv, parquet or ndjson"
         )
-    log = read_dataset(known.name, path, order=plan.order, progress=progress)
-    if isinstance(log, Split):
-        if plan.split == "auto" and plan.changes_rows:
-            raise ConfigError(
-                f"a dataset with a split of its own must be taken whole; found {known.title} with "
-                "a filter, a threshold or a policy for duplicates; leave those out, or choose "
-                "another split"
-            )
-        return replace(log, interactions=_named(log.interactions, plan.name))
-    return _named(log, plan.name)
-
-
-def _named(log: Interactions, name: str | None) -> Interactions:
-    return replace(log, name=name) if name else log
+    made = read_dataset(known.name, path, order=plan.order, progress=progress)
+    if isinstance(made, Split) and plan.split == "auto" and plan.changes_rows:
+        raise ConfigError(
+            f"a dataset with a split of its own must be taken whole; found {known.title} with "
+            "a filter, a threshold or a policy for duplicates; leave those out, or choose "
+            "another split"
+        )
+    if not plan.name:
+        return made
+    if isinstance(made, Split):
+        return replace(made, interactions=replace(made.interactions, name=plan.name))
+    return replace(made, name=plan.name)
 
 
 def _split(log: Interactions, plan: Preparation) -> Interactions | Split:
@@ -208,32 +163,26 @@ def _split(log: Interactions, plan: Preparation) -> Interactions | Split:
     if kind == "auto":
         timed = log.time is not None or log.in_file_order
         kind = "leave-last-two" if timed else "random"
-    moments = () if kind == "time" else ("validation_from", "test_from")
-    shares = () if kind in ("time", "random") else ("validation", "test")
-    _refuse_unused(plan, (*moments, *shares, *(() if kind == "random" else ("seed",))), kind)
-    fractions = (
-        0.1 if plan.validation is None else plan.validation,
-        0.1 if plan.test is None else plan.test,
-    )
-    if kind == "leave-last-two":
-        return leave_last_two_out(log)
-    if kind == "time":
-        return split_by_time(
-            log,
-            validation_from=plan.validation_from,
-            test_from=plan.test_from,
-            fractions=fractions,
-        )
-    if kind == "random":
-        return split_at_random(log, Streams(plan.seed or 0).numpy("split"), fractions=fractions)
+    _refuse_unused(plan, kind)
+    validation, test = (0.1 if it is None else it for it in (plan.validation, plan.test))
+    match kind:
+        case "leave-last-two":
+            return leave_last_two_out(log)
+        case "time":
+            moments = plan.model_dump(include={"validation_from", "test_from"})
+            return split_by_time(log, **moments, fractions=(validation, test))
+        case "random":
+            rng = Streams(plan.seed or 0).numpy("split")
+            return split_at_random(log, rng, fractions=(validation, test))
     return log
 
 
-def _refuse_unused(plan: Preparation, names: tuple[str, ...], kind: str = "dataset's own") -> None:
+def _refuse_unused(plan: Preparation, kind: str) -> None:
     """Refuse an option that the split would not heed."""
-    given = next((name for name in names if getattr(plan, name) is not None), None)
-    if given:
-        raise ConfigError(
-            f"an option must belong to the split that is made; found {given}="
-            f"{getattr(plan, given)} with the {kind} split; leave it out, or choose another split"
-        )
+    for name in ("validation_from", "test_from", "validation", "test", "seed"):
+        value = getattr(plan, name)
+        if value is not None and name not in _HEEDED.get(kind, ()):
+            raise ConfigError(
+                f"an option must belong to the split that is made; found {name}={value} with the "
+                f"{kind} split; leave it out, or choose another split"
+            )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.data.canonical import begins
 from counterplay.display import RANGE, Convertible, Shown, flat, pairs
 from counterplay.errors import DataError
 
@@ -17,50 +18,30 @@ if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
-_EARLIEST = dt.datetime(1990, 1, 1, tzinfo=dt.UTC)
+_EARLIEST = int(dt.datetime(1990, 1, 1, tzinfo=dt.UTC).timestamp() * 1e6)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Profile(Shown, Convertible):
-    """What `profile` found.
+    """What `profile` found."""
 
-    Attributes:
-        name: The log's name.
-        feedback: "explicit" with ratings, else "implicit".
-        n_interactions: Rows.
-        n_users: Users.
-        n_items: Items.
-        density: Distinct pairs over all possible ones.
-        user_events: Quantiles of the events a user, by `QUANTILES`.
-        item_events: Quantiles of the events an item.
-        popularity_gini: 0 when all items are equally popular, near 1 when few have everything.
-        repeated_share: Share of rows whose pair occurred in an earlier row.
-        rating_range: Lowest, mean and highest rating.
-        first_time: Earliest time, ISO 8601, UTC.
-        last_time: Latest time.
-        n_implausible_times: Rows before 1990 or later than now.
-        exposed_share: Share of rows flagged as exposed.
-        propensity_range: Lowest, mean and highest logged propensity.
-        features: Names of user and item features.
-    """
-
-    name: str
-    feedback: str
-    n_interactions: int
+    name: str  #: The log's name.
+    feedback: str  #: "explicit" with ratings, else "implicit".
+    n_interactions: int  #: Number of rows.
     n_users: int
     n_items: int
-    density: float
-    user_events: dict[str, float]
-    item_events: dict[str, float]
-    popularity_gini: float
-    repeated_share: float
-    rating_range: tuple[float, float, float] | None
-    first_time: str | None
-    last_time: str | None
-    n_implausible_times: int | None
-    exposed_share: float | None
-    propensity_range: tuple[float, float, float] | None
-    features: dict[str, list[str]]
+    density: float  #: Distinct pairs over all possible ones.
+    user_events: dict[str, float]  #: Quantiles of the events per user.
+    item_events: dict[str, float]  #: Quantiles of the events per item.
+    popularity_gini: float  #: 0 if all items are equally popular, near 1 if few have everything.
+    repeated_share: float  #: Share of rows whose pair occurred in an earlier row.
+    rating_range: tuple[float, float, float] | None  #: Lowest, mean and highest rating.
+    first_time: str | None  #: Earliest time, ISO 8601, UTC.
+    last_time: str | None  #: Latest time.
+    n_implausible_times: int | None  #: Rows before 1990 or later than now.
+    exposed_share: float | None  #: Share of rows flagged as exposed.
+    propensity_range: tuple[float, float, float] | None  #: Lowest, mean and highest propensity.
+    features: dict[str, list[str]]  #: Names of user and item features.
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
@@ -80,37 +61,35 @@ class Profile(Shown, Convertible):
             "repeated": f"{self.repeated_share:.1%} of rows repeat a pair of user and item",
         }
         if self.rating_range:
-            rows["ratings"] = _in_words(self.rating_range)
+            rows["ratings"] = _in_words(*self.rating_range)
         if self.first_time:
             odd = self.n_implausible_times or 0
             rows["time"] = f"{self.first_time} to {self.last_time}; {odd:,} implausible"
         if self.exposed_share is not None:
             rows["exposed"] = f"{self.exposed_share:.1%} of rows"
         if self.propensity_range:
-            rows["propensity"] = _in_words(self.propensity_range)
+            rows["propensity"] = _in_words(*self.propensity_range)
         for role, names in self.features.items():
             rows[f"{role} features"] = ", ".join(names)
         return rows
 
     def _title(self) -> str:
-        return (
-            f"of {self.name!r}: {self.n_interactions:,} rows, {self.n_users:,} users, "
-            f"{self.n_items:,} items, {self.feedback} feedback"
-        )
+        size = f"{self.n_interactions:,} rows, {self.n_users:,} users, {self.n_items:,} items"
+        return f"of {self.name!r}: {size}, {self.feedback} feedback"
 
     def _columns(self) -> dict[str, list[object]]:
         return pairs(self.summary())
 
 
-def profile(log: Interactions, *, now: dt.datetime | None = None) -> Profile:
-    """Look at a log as a whole; `now` is the moment after which a time is implausible."""
+def profile(log: Interactions) -> Profile:
+    """Look at a log as a whole."""
     if len(log) == 0:
         raise DataError(
             "a profile needs rows; found an empty log; look at a part of the split that has some"
         )
-    pairs = log.pair
+    pairs, time = log.pair, log.time
     pairs.sort()
-    n_distinct = 1 + int((pairs[1:] != pairs[:-1]).sum())
+    n_distinct = int(begins(pairs).sum())
     by_item = np.bincount(log.item, minlength=log.n_items)
     tables = {"user": log.user_features, "item": log.item_features}
     return Profile(
@@ -125,9 +104,9 @@ def profile(log: Interactions, *, now: dt.datetime | None = None) -> Profile:
         popularity_gini=gini(by_item),
         repeated_share=1 - n_distinct / len(log),
         rating_range=_range(log.rating),
-        first_time=None if log.time is None else _iso(int(log.time.min())),
-        last_time=None if log.time is None else _iso(int(log.time.max())),
-        n_implausible_times=None if log.time is None else _implausible(log.time, now),
+        first_time=None if time is None else _iso(int(time.min())),
+        last_time=None if time is None else _iso(int(time.max())),
+        n_implausible_times=None if time is None else _n_implausible(time),
         exposed_share=None if log.exposed is None else float(log.exposed.mean()),
         propensity_range=_range(log.propensity),
         features={role: table.frame.columns for role, table in tables.items() if table},
@@ -158,16 +137,13 @@ def _spread(quantiles: dict[str, float]) -> str:
     return ", ".join(f"{level} {value:,.0f}" for level, value in quantiles.items())
 
 
-def _in_words(values: tuple[float, float, float]) -> str:
-    low, mean, high = values
+def _in_words(low: float, mean: float, high: float) -> str:
     return f"{low:g} to {high:g}, mean {mean:.3g}"
 
 
-def _implausible(time: NDArray[np.int64], now: dt.datetime | None) -> int:
-    earliest, latest = (
-        int(moment.timestamp() * 1e6) for moment in (_EARLIEST, now or dt.datetime.now(dt.UTC))
-    )
-    return int(((time < earliest) | (time > latest)).sum())
+def _n_implausible(time: NDArray[np.int64]) -> int:
+    latest = int(dt.datetime.now(dt.UTC).timestamp() * 1e6)
+    return int(((time < _EARLIEST) | (time > latest)).sum())
 
 
 def _iso(microseconds: int) -> str:

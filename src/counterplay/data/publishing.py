@@ -61,10 +61,8 @@ def new_directory(
 ) -> Iterator[Path]:
     """Give a temporary folder next to `target` that becomes `target` when all went well.
 
-    Args:
-        target: A new or empty folder.
-        replacing: What may be there already, to be replaced.
-        durable: Wait for the disk, so that not even a power cut leaves it half-written.
+    `replacing` says what may be there already, to be replaced. `durable` waits for the disk, so
+    that not even a power cut leaves the folder half-written.
     """
     target = target.resolve()
     check_free(target, replacing=replacing)
@@ -129,35 +127,26 @@ def working_directory(target: Path) -> Iterator[Path]:
 
 
 def check_output(path: Path, *inputs: Path | None, parts: bool = True) -> None:
-    """Refuse to write over what is no file, over what the work reads, or over a part of ours.
+    """Refuse to write over what is no file, over one of the `inputs`, or over a part of ours.
 
-    Args:
-        path: What is to be written.
-        inputs: What is read for it.
-        parts: Whether parts of datasets, runs, studies, worlds and exports are refused.
+    `parts` tells whether parts of datasets, runs, studies, worlds and exports are refused.
     """
     path = path.resolve()
-    if path.exists() and not path.is_file():
-        raise ConfigError(
-            f"the output must be a file, or nothing yet; found something else at '{path}'; name "
-            "another place"
+    there = path.exists()
+    if there and not path.is_file():
+        raise _misplaced(f"be a file, or nothing yet; found something else at '{path}'")
+    if there and any(given and given.exists() and path.samefile(given) for given in inputs):
+        raise _misplaced(f"not replace what it is made of; found '{path}' to be both")
+    described = any((path.parent / name).exists() for name in _DESCRIPTIONS)
+    if parts and path.name in _PARTS and described:
+        raise _misplaced(
+            "not replace a part of a dataset, run, study, world or export; found "
+            f"'{path}' to be one"
         )
-    for given in inputs:
-        if given is not None and path.exists() and given.exists() and path.samefile(given):
-            raise ConfigError(
-                f"the output must not replace what it is made of; found '{path}' to be both; name "
-                "another place"
-            )
-    own = (
-        parts
-        and path.name in _PARTS
-        and any((path.parent / name).exists() for name in _DESCRIPTIONS)
-    )
-    if own:
-        raise ConfigError(
-            "the output must not replace a part of a dataset, run, study, world or export; found "
-            f"'{path}' to be one; name another place"
-        )
+
+
+def _misplaced(what: str) -> ConfigError:
+    return ConfigError(f"the output must {what}; name another place")
 
 
 def check_free(target: Path, *, replacing: Replaceable | None = None) -> None:
@@ -167,16 +156,10 @@ def check_free(target: Path, *, replacing: Replaceable | None = None) -> None:
     """
     target = target.resolve()
     if target.is_dir() and target.samefile(Path.cwd()):
-        raise ConfigError(
-            f"the output must not be the folder that one stands in; found '{target}'; name another "
-            "one"
-        )
+        raise _misplaced(f"not be the current working directory; found '{target}'")
     parent = next(each for each in target.parents if each.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-        raise ConfigError(
-            f"the output must be in a folder that can be written to; found '{parent}'; name "
-            "another place"
-        )
+        raise _misplaced(f"be in a folder that can be written to; found '{parent}'")
     if not target.exists():
         return
     if target.is_dir() and (

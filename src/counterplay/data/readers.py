@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+import numpy as np
 import polars as pl
+import pyarrow as pa
 
-from counterplay.data.assembly import Columns, Features, assemble
+from counterplay.data.assembly import Features, assemble, columns_of
 from counterplay.data.canonical import Order
-from counterplay.data.duplicates import Duplicates
-from counterplay.data.formats import FileFormat, Progress, format_of, readable, refuse_mixed_ids
-from counterplay.data.frames import as_frame, column_names, convertible
+from counterplay.data.columns import TimeUnit
+from counterplay.data.filters import Duplicates
+from counterplay.data.findings import Step
+from counterplay.data.formats import (
+    UNREADABLE,
+    FileFormat,
+    Progress,
+    first_line,
+    format_of,
+    readable,
+    refuse_mixed_ids,
+)
+from counterplay.data.identifiers import raise_mixed
+from counterplay.data.interactions import COLUMNS
 from counterplay.data.scans import BATCH_ROWS, scan
-from counterplay.data.steps import Step
-from counterplay.data.times import TimeUnit
-from counterplay.errors import ConfigError, DataError
+from counterplay.errors import ConfigError, CounterplayError, DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from counterplay.data.interactions import Interactions
 
 _UNTYPED = ("csv", "tsv")
+_CHOICES = {"format": FileFormat, "time_unit": TimeUnit, "duplicates": Duplicates, "order": Order}
 
 
 def read(
@@ -50,22 +63,22 @@ def read(
     Args:
         source: A path to a CSV, TSV, Parquet or NDJSON file (the text ones also as .gz or
             .zst), a polars, pandas or Arrow frame, or a mapping of names to arrays.
-        user: Column of user ids. None looks for a usual name; the same goes for the next six.
-        item: Column of item ids.
-        rating: Column of ratings; '-' leaves it out, here and below.
-        time: Column of times.
+        user: User-ID column (detected if omitted, as the next six); '-' leaves a role out.
+        item: Item-ID column.
+        rating: Rating column.
+        time: Time column.
         exposed: Column of exposure flags.
         propensity: Column of logged propensities.
         position: Column of positions in the list that was shown.
-        format: Format of the file; None goes by its name.
-        time_unit: Unit of numeric times: s, ms, us or ns; None goes by their size.
+        format: File format (detected from the file name if omitted).
+        time_unit: Unit of numeric times: s, ms, us or ns (detected from their size if omitted).
         duplicates: What to do with repeated pairs: keep all, first, last, or error.
         order: How rows of one user at one time, or without times, are ordered: by what they say
             (canonical), or as they came (file), if that is the order in which they happened.
         user_features: A frame or a path; the column named as `user` (or 'id') holds the ids.
         item_features: The same for items.
-        include_unseen: Take ids that only the feature tables have into the vocabularies too.
-        name: What to call the log; by default the file's name.
+        include_unseen: Add ids that only the feature tables have to the vocabularies.
+        name: Name of the log (default: the file's name).
         progress: Called with the rows read so far and, where known, their total.
 
     Example:
@@ -73,45 +86,36 @@ def read(
         >>> log.user, log.item
         (array([0, 1, 1], dtype=int32), array([1, 0, 1], dtype=int32))
     """
-    for option, value, known in (
-        ("format", format, get_args(FileFormat)),
-        ("time_unit", time_unit, get_args(TimeUnit)),
-        ("duplicates", duplicates, get_args(Duplicates)),
-        ("order", order, get_args(Order)),
-    ):
+    settings: dict[str, Any] = {"duplicates": duplicates, "order": order, "time_unit": time_unit}
+    _check_choices(settings | {"format": format})
+    settings |= {"include_unseen": include_unseen, "name": name}
+    columns = (user, item, rating, time, exposed, propensity, position)
+    wanted = dict(zip(COLUMNS, columns, strict=True))
+    features = {"user": user_features, "item": item_features}
+    if isinstance(source, str | Path):
+        return _read_file(Path(source), format, wanted, features, progress, settings)
+    roles = columns_of(wanted, column_names(source))
+    table = as_frame(source, sorted(roles.values()))
+    settings |= {"name": name or "log", "source": f"a frame of {table.height:,} rows"}
+    with convertible():
+        tables = _feature_tables(features, roles)
+        return assemble(table.iter_slices(BATCH_ROWS), roles, **tables, **settings)
+
+
+def _check_choices(values: Mapping[str, object]) -> None:
+    for option, value in values.items():
+        known = get_args(_CHOICES[option])
         if value is not None and value not in known:
             raise ConfigError(
                 f"{option} must be one of {', '.join(known)}; found {value!r}; choose one of them"
             )
-    columns = Columns(user, item, rating, time, exposed, propensity, position)
-    settings: dict[str, Any] = {
-        "duplicates": duplicates,
-        "order": order,
-        "time_unit": time_unit,
-        "include_unseen": include_unseen,
-    }
-    features = {"user": user_features, "item": item_features}
-    if isinstance(source, str | Path):
-        return _read_file(Path(source), format, columns, features, name, progress, settings)
-    roles = columns.resolve(column_names(source))
-    table = as_frame(source, sorted(roles.values()))
-    with convertible():
-        return assemble(
-            table.iter_slices(BATCH_ROWS),
-            roles,
-            **_feature_tables(features, roles),
-            name=name or "log",
-            source=f"a frame of {table.height:,} rows",
-            **settings,
-        )
 
 
 def _read_file(
     path: Path,
     kind: FileFormat | None,
-    columns: Columns,
+    wanted: Mapping[str, str | None],
     features: Mapping[str, object],
-    name: str | None,
     progress: Progress | None,
     settings: dict[str, Any],
 ) -> Interactions:
@@ -120,20 +124,15 @@ def _read_file(
         kind = kind or format_of(path)
     with readable(path, kind):
         rows = scan(path, kind)
-        roles = columns.resolve(rows.frame.collect_schema().names())
+        roles = columns_of(wanted, rows.frame.collect_schema().names())
         if kind == "ndjson":
             refuse_mixed_ids(path, rows.frame, [roles["user"], roles["item"]])
     tables = _feature_tables(features, roles)
+    settings |= {"name": settings["name"] or path.name.split(".")[0], "source": str(path)}
     with readable(path, kind):
+        batches = rows.batches(sorted(roles.values()), progress)
         return assemble(
-            rows.batches(sorted(roles.values()), progress),
-            roles,
-            untyped=kind in _UNTYPED,
-            **tables,
-            name=name or path.name.split(".")[0],
-            source=str(path),
-            steps=rows.steps,
-            **settings,
+            batches, roles, untyped=kind in _UNTYPED, steps=rows.steps, **tables, **settings
         )
 
 
@@ -153,12 +152,11 @@ def _features(source: object, id_column: str) -> Features | None:
     with readable(path, kind):
         rows = scan(path, kind)
         frame = rows.collect()
-    name = _id_column(frame, id_column)
+    name, steps = _id_column(frame, id_column), rows.steps
     if kind not in _UNTYPED:
-        return Features(frame, name, steps=rows.steps)
+        return Features(frame, name, steps=steps)
     bare = frame[name].str.strip_chars()
     n_padded = int((bare != frame[name]).sum())
-    steps = rows.steps
     if n_padded:
         text = f"took off the blanks around {n_padded:,} ids in column '{name}'"
         steps += (Step("blanks", text, {"ids": n_padded}),)
@@ -177,13 +175,85 @@ def _id_column(frame: pl.DataFrame, id_column: str) -> str:
 
 def _typed(frame: pl.DataFrame, id_column: str) -> pl.DataFrame:
     """Make the columns that hold nothing but numbers numeric; the ids stay text."""
-    numbers = {
-        column.name: column.cast(pl.Float64, strict=False)
-        for column in frame
-        if column.name != id_column
-    }
+    texts = [column for column in frame if column.name != id_column]
+    numbers = ((text, text.cast(pl.Float64, strict=False)) for text in texts)
     return frame.with_columns(
-        number
-        for name, number in numbers.items()
-        if number.null_count() == frame[name].null_count() < len(number)
+        number for text, number in numbers if number.null_count() == text.null_count() < len(number)
     )
+
+
+def column_names(source: object) -> list[str]:
+    """Return the names of a frame's columns; each must occur once among those that are used."""
+    if isinstance(source, pl.LazyFrame):
+        with convertible():
+            return source.collect_schema().names()
+    if isinstance(source, Mapping):
+        return [str(name) for name in source]
+    if not hasattr(source, "__arrow_c_stream__") or not _names(source):
+        raise ConfigError(
+            "a log must be a path, a frame that speaks Arrow or a mapping of arrays; found "
+            f"{type(source).__name__}; convert it, for example to a polars or pandas frame"
+        )
+    return _names(source)
+
+
+def as_frame(source: object, columns: Sequence[str] | None = None) -> pl.DataFrame:
+    """Return some columns of any frame or mapping, by default all, as a polars frame."""
+    names = column_names(source)
+    wanted = list(names if columns is None else columns)
+    repeated = [name for name, count in Counter(names).items() if count > 1 and name in wanted]
+    if repeated:
+        raise DataError(
+            f"a column must have a name of its own; found '{repeated[0]}' "
+            f"{names.count(repeated[0])} times; rename one of them"
+        )
+    with convertible(source, wanted):
+        return _convert(source, wanted)
+
+
+@contextmanager
+def convertible(source: object = None, columns: Sequence[str] = ()) -> Iterator[None]:
+    """Turn what goes wrong while a frame is converted into one sentence."""
+    try:
+        yield
+    except CounterplayError:
+        raise
+    except (*UNREADABLE, OverflowError, TypeError) as error:
+        _look_for_mixed(source, columns)
+        raise DataError(
+            "the columns of a frame must each be of one type that Arrow knows, and of one length; "
+            f"found {first_line(error)}; correct the frame"
+        ) from None
+
+
+def _names(source: object) -> list[str]:
+    names = getattr(source, "column_names", None)  # Arrow; its `columns` are the data
+    if names is None:
+        schema = getattr(source, "schema", None)
+        names = getattr(source, "columns", getattr(schema, "names", None))
+    return [] if names is None or callable(names) else [str(name) for name in names]
+
+
+def _convert(source: Any, columns: list[str]) -> pl.DataFrame:
+    if isinstance(source, pl.LazyFrame):
+        return source.select(columns).collect()
+    if isinstance(source, Mapping):
+        arrays = {str(name): values for name, values in source.items() if str(name) in columns}
+        for name, values in arrays.items():
+            if isinstance(values, np.ndarray) and values.dtype.kind == "M":
+                arrays[name] = values.astype("datetime64[us]")  # a unit that polars knows
+        return pl.DataFrame(arrays).select(columns)
+    if isinstance(source, pa.Table):
+        return pl.DataFrame(source.select(columns))
+    if hasattr(source, "loc"):  # pandas: leave out what is not wanted before converting
+        chosen = source.loc[:, [name for name in source.columns if str(name) in columns]]
+        source = chosen.set_axis([str(name) for name in chosen.columns], axis=1)
+    return pl.DataFrame(source).select(columns)
+
+
+def _look_for_mixed(source: Any, columns: Sequence[str]) -> None:
+    """Raise for the first column that mixes types, the usual reason why conversion fails."""
+    for name in columns if isinstance(source, Mapping) or hasattr(source, "loc") else ():
+        values = list(np.atleast_1d(np.asarray(source[name], dtype=object)))
+        if len({type(value) for value in values}) > 1:
+            raise_mixed(name, values, 1)

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from counterplay.data.findings import SHOWN, shortened
-from counterplay.data.steps import Step
+from counterplay.data.findings import SHOWN, Step, shortened
 from counterplay.errors import DataError
 
 if TYPE_CHECKING:
@@ -41,19 +40,12 @@ _BLANK_BEGINS = (b"\n\n", b"\n\r", b"\n ", b"\n\t")
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What a file holds, by its bytes.
+    """What a file holds, by its bytes."""
 
-    Attributes:
-        n_rows: Records without header lines and without the empty lines at the end.
-        quoted: Whether quotes enclose fields; else they are signs like others.
-        n_headers: Lines further down that repeat the header.
-        steps: What had to be repaired or left out, in words.
-    """
-
-    n_rows: int
-    quoted: bool = True
-    n_headers: int = 0
-    steps: tuple[Step, ...] = ()
+    n_rows: int  # without header lines and without the empty lines at the end
+    quoted: bool = True  # quotes enclose fields; else they are signs like others
+    n_headers: int = 0  # lines further down that repeat the header
+    steps: tuple[Step, ...] = ()  # what had to be repaired or left out
 
 
 def count_records(
@@ -62,20 +54,15 @@ def count_records(
 ) -> Records:  # fmt: skip
     """Count the records of a separated file, and refuse one in which rows would be lost.
 
-    Args:
-        path: The file; .gz and .zst are unpacked.
-        separator: One sign, or the same twice; then `n_fields` counts the empty ones between too.
-        n_fields: Fields of every record; by default as many as the first has.
-        header: Whether the first record names the columns.
-        quotes: Whether a quote may enclose a field at all.
+    The separator is one sign, or the same twice; then `n_fields` counts the empty ones between
+    too. By default, every record has as many fields as the first.
     """
     tally: _Tally | None = None
     for block in _blocks(path):
         if tally is None:
             first = _first_record(block)
             n_fields = n_fields or _n_fields(first, separator.encode())
-            tally = _Tally(ord(separator[0]), n_fields, first if header else b"", quotes=quotes)
-            tally.width = len(separator)
+            tally = _Tally(separator, n_fields, first if header else b"", quotes)
         tally.add(block)
     return Records(0) if tally is None else tally.judged(path)
 
@@ -94,8 +81,7 @@ def count_lines(path: Path) -> int:
 def _blocks(path: Path) -> Iterator[bytes]:
     """Yield whole lines in blocks, each ended by a line end; empty ones at the file's end left out.
 
-    Empty lines at the end of a block wait for what follows, so that at the file's end they are
-    known to be the last.
+    Empty lines at the end of a block wait for what follows: they may be the last.
     """
     with pa.input_stream(str(path), compression="detect") as stream:
         held = stream.read(_BLOCK).removeprefix(BYTE_ORDER_MARK)
@@ -132,11 +118,7 @@ class _Strays:
     n_fields: int = 0
 
     def see(
-        self,
-        places: NDArray[np.intp],
-        first_line: int,
-        block: bytes,
-        n_fields: NDArray[np.intp] | None = None,
+        self, places: NDArray[np.intp], first_line: int, block: bytes, *n_fields: NDArray[np.intp]
     ) -> None:
         """Take the places of such lines in a block whose first line has the number `first_line`."""
         if len(places) and not self.count:
@@ -144,7 +126,7 @@ class _Strays:
             self.line = first_line + place
             line = block.split(b"\n", place + 1)[place].rstrip(b"\r")
             self.text = line[: 8 * SHOWN].decode("utf-8", "replace")
-            self.n_fields = 0 if n_fields is None else int(n_fields[0])
+            self.n_fields = int(n_fields[0][0]) if n_fields else 0
         self.count += len(places)
 
     def __str__(self) -> str:
@@ -155,11 +137,11 @@ class _Strays:
 class _Tally:
     """The two readings of a file, as far as it was read."""
 
-    separator: int
+    signs: str  # of a separator
     n_fields: int
     header: bytes
-    quotes: bool = True
-    width: int = 1  # signs of a separator
+    quotes: bool
+    separator: int = 0  # its first sign
     n_lines: int = 0
     n_records: int = 0
     ragged_lines: _Strays = field(default_factory=_Strays)
@@ -174,6 +156,7 @@ class _Tally:
     _pattern: bytes = b""
 
     def __post_init__(self) -> None:
+        self.separator = ord(self.signs[0])
         marks = bytes([self.separator, _LINE_END, *([_QUOTE] if self.quotes else [])])
         self._others = bytes(sign for sign in range(256) if sign not in marks)
         self._pattern = bytes([self.separator]) * (self.n_fields - 1) + b"\n"
@@ -184,10 +167,10 @@ class _Tally:
         marks = block.translate(None, self._others)
         n_lines, rest = divmod(len(marks), self.n_fields)
         regular = rest == 0 and not self.is_open and marks == self._pattern * n_lines
-        if not regular:
-            n_lines = self._look_at(block)
-        else:
+        if regular:
             self.n_records += n_lines
+        else:
+            n_lines = self._look_at(block)
         if self.header and self._name in block.lower():
             same = [self._names(line) == self._names(self.header) for line in block.split(b"\n")]
             same[0] &= self.n_lines > 0  # the header itself
@@ -266,40 +249,30 @@ class _Tally:
         as_lines = not quoted or (
             lines and self.n_records < self.n_lines and self.n_fields > 1
         )  # a quoted line end, yet every line is whole by itself: two strays, not one long field
-        n_headers = self.headers.count
+        n_headers, n_odd = self.headers.count, self.odd_lines.count
         steps: list[Step] = []
         if as_lines:
-            steps.append(
-                Step(
-                    "quotes",
-                    f"took the quotes as they stand in {self.odd_lines.count:,} of "
-                    f"{self.n_lines:,} lines where they do not enclose a field, {self.odd_lines}",
-                    {"lines": self.odd_lines.count},
-                )
-            )
+            where = f"{n_odd:,} of {self.n_lines:,} lines where they do not enclose a field"
+            text = f"took the quotes as they stand in {where}, {self.odd_lines}"
+            steps.append(Step("quotes", text, {"lines": n_odd}))
         if n_headers:
-            steps.append(
-                Step(
-                    "headers",
-                    f"left out {n_headers:,} lines that repeat the header, {self.headers}",
-                    {"lines": n_headers},
-                )
-            )
+            text = f"left out {n_headers:,} lines that repeat the header, {self.headers}"
+            steps.append(Step("headers", text, {"lines": n_headers}))
         n_records = self.n_lines if as_lines else self.n_records
         n_rows = n_records - n_headers - bool(self.header)
         return Records(n_rows, not as_lines and self.quotes, n_headers, tuple(steps))
 
-    def _shown(self, n_fields: int) -> int:
-        return (n_fields - 1) // self.width + 1
-
     def _refusal(self, path: Path) -> str:
         if self.is_quoted and not self.is_open:
-            ragged, what = self.ragged_records, f"{self.n_records:,} records"
+            ragged = self.ragged_records
+            expected, found = (
+                (n - 1) // len(self.signs) + 1 for n in (self.n_fields, ragged.n_fields)
+            )
             return (
-                f"every record of '{path}' must have {self._shown(self.n_fields)} fields; found "
-                f"{ragged.count:,} of {what} with more or fewer, the first at line "
-                f"{ragged.line:,} with {self._shown(ragged.n_fields)}: {shortened(ragged.text)}; "
-                "correct or remove those lines"
+                f"every record of '{path}' must have {expected} fields; found {ragged.count:,} of "
+                f"{self.n_records:,} records with more or fewer, the first at line "
+                f"{ragged.line:,} with {found}: {shortened(ragged.text)}; correct or remove those "
+                "lines"
             )
         return (
             f"quotes in '{path}' must enclose whole fields, or every line must have "

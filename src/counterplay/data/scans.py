@@ -17,26 +17,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from counterplay.data.steps import Step
+    from counterplay.data.findings import Step
 
 BATCH_ROWS = 1 << 20
+_AROUND = ' \t\r"\ufeff'  # what names may have around them, as `records` counts them
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A file as a lazy frame, and the number of rows that it must give.
-
-    Attributes:
-        frame: Its rows.
-        path: Where it is.
-        n_rows: How many records it holds by its bytes.
-        steps: What had to be repaired or left out.
-    """
+    """A file as a lazy frame, and the number of rows that it must give."""
 
     frame: pl.LazyFrame
     path: Path
-    n_rows: int
-    steps: tuple[Step, ...] = ()
+    n_rows: int  # records that it holds by its bytes
+    steps: tuple[Step, ...] = ()  # what had to be repaired or left out
 
     def batches(
         self, columns: Sequence[str] | None = None, progress: Progress | None = None
@@ -47,13 +41,15 @@ class Scan:
         """
         frame = self.frame if columns is None else self.frame.select(columns)
         done = 0
-        for batch in batches(frame, progress, self.n_rows):
+        for batch in frame.collect_batches(chunk_size=BATCH_ROWS):
             kept = batch.head(self.n_rows - done)
             beyond = batch.tail(batch.height - kept.height)
             if any(column.null_count() < len(column) for column in beyond):
                 self._refuse(done + batch.height)
             done += kept.height
             yield kept
+            if progress:
+                progress(done, self.n_rows)
         if done != self.n_rows:
             self._refuse(done)
 
@@ -92,13 +88,8 @@ def scan_separated(
     A file with a schema is of a known layout, without quotes. For a separator that is a sign
     twice, the schema has a column for the nothing between.
     """
-    records = count_records(
-        path,
-        separator,
-        n_fields=len(schema) if schema else None,
-        header=header,
-        quotes=schema is None,
-    )
+    n_fields, quotes = (len(schema), False) if schema else (None, True)
+    records = count_records(path, separator, n_fields=n_fields, header=header, quotes=quotes)
     frame = pl.scan_csv(
         path,
         separator=separator[0],
@@ -119,19 +110,6 @@ def scan_ndjson(path: Path, schema: dict[str, type[pl.DataType]] | None = None) 
     return Scan(frame, path, count_lines(path))
 
 
-def batches(
-    frame: pl.LazyFrame, progress: Progress | None = None, n_rows: int | None = None
-) -> Iterator[pl.DataFrame]:
-    """Yield the rows of a lazy frame, in order, without holding all of them."""
-    collect_batches = getattr(frame, "collect_batches", None)  # young in polars: do without
-    done = 0
-    for batch in collect_batches(chunk_size=BATCH_ROWS) if collect_batches else [frame.collect()]:
-        yield batch
-        done += batch.height
-        if progress:
-            progress(done if n_rows is None else min(done, n_rows), n_rows)
-
-
 def _repaired(frame: pl.LazyFrame, records: Records) -> pl.LazyFrame:
     """Take off quotes that the parser was told to leave, and leave out repeated headers."""
     names = frame.collect_schema().names()
@@ -142,27 +120,19 @@ def _repaired(frame: pl.LazyFrame, records: Records) -> pl.LazyFrame:
         )
         names = bare.to_list()
     if records.n_headers:
-        same = pl.all_horizontal(_name(pl.col(name)).fill_null("") == _bare(name) for name in names)
+        same = pl.all_horizontal(
+            pl.col(name).str.strip_chars(_AROUND).str.to_lowercase().fill_null("")
+            == name.strip(_AROUND).lower()
+            for name in names
+        )
         frame = frame.filter(~same)
     return frame
-
-
-_AROUND = ' \t\r"\ufeff'  # what names may have around them, as `records` counts them
-
-
-def _bare(name: str) -> str:
-    return name.strip(_AROUND).lower()
-
-
-def _name(text: pl.Expr) -> pl.Expr:
-    return text.str.strip_chars(_AROUND).str.to_lowercase()
 
 
 def _unquoted(text: pl.Expr) -> pl.Expr:
     r"""Return what the quotes around a field enclose; in it, `\"` and `""` are one quote."""
     enclosed = text.str.contains(r'(?s)^".*"$') & (text.str.len_bytes() > 1)
     inner = text.str.strip_prefix('"').str.strip_suffix('"')
-    single = inner.str.replace_all('\\"', '"', literal=True).str.replace_all(
-        '""', '"', literal=True
-    )
-    return pl.when(enclosed).then(single).otherwise(text)
+    for doubled in ('\\"', '""'):
+        inner = inner.str.replace_all(doubled, '"', literal=True)
+    return pl.when(enclosed).then(inner).otherwise(text)

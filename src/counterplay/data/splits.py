@@ -7,11 +7,11 @@ import hashlib
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.data.ordering import stable_order
+from counterplay.data.canonical import begins, stable_order
 from counterplay.display import Shown
 from counterplay.errors import ConfigError, CounterplayWarning, DataError
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 TRAIN, VALIDATION, TEST = 0, 1, 2
 PARTS = ("train", "validation", "test")
+_COLD = {
+    "user": "users without a training row have {}: models rank for them by popularity, and "
+    "evaluation shows these rows apart; split in another way for fewer",
+    "item": "items without a training row are in {}: nothing was learnt from what users did "
+    "with them",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Split(Shown):
-    """A log and the part that each of its rows is in.
+    """A log and the part that each of its rows is in."""
 
-    Attributes:
-        interactions: The whole log.
-        part: 0 train, 1 validation, 2 test, `[n]` int8.
-        kind: How the parts were made, in words.
-    """
-
-    interactions: Interactions
-    part: NDArray[np.int8]
-    kind: str
+    interactions: Interactions  #: The whole log.
+    part: NDArray[np.int8]  #: 0 train, 1 validation, 2 test, `[n]`.
+    kind: str  #: How the parts were made, in words.
 
     def __post_init__(self) -> None:
         part = self.part.view()
@@ -82,46 +82,37 @@ class Split(Shown):
 
     @cached_property
     def seen_share(self) -> float:
-        """Share of test rows whose pair is in training too; NaN without test rows.
-
-        Where users repeat pairs, a model that remembers does well on such rows.
-        """
+        """Share of test rows whose pair is in training too; NaN without test rows."""
         return float(np.isin(self.test.pair, self.train.pair).mean()) if len(self.test) else np.nan
 
-    @cached_property
+    @property
     def users_without_test(self) -> pl.Series:
         """Ids of the users who have no test row."""
         return self._absent_from(TEST)
 
-    @cached_property
+    @property
     def users_without_train(self) -> pl.Series:
         """Ids of the users who have no training row: a model knows nothing of them."""
         return self._absent_from(TRAIN)
 
-    def cold(self, part: int, role: Literal["user", "item"] = "user") -> NDArray[np.bool_]:
+    def cold(self, part: int, role: str = "user") -> NDArray[np.bool_]:
         """Return which rows of a part have a user, or an item, without a training row."""
         log = self.interactions
-        index: NDArray[np.int32] = getattr(log, role)
-        n = log.n_users if role == "user" else log.n_items
+        index, n = (log.user, log.n_users) if role == "user" else (log.item, log.n_items)
         untrained: NDArray[np.bool_] = np.bincount(index[self.part == TRAIN], minlength=n) == 0
-        cold: NDArray[np.bool_] = untrained[index[self.part == part]]
-        return cold
+        return np.asarray(untrained[index[self.part == part]])
 
     @cached_property
     def cold_counts(self) -> dict[str, dict[str, int]]:
         """Number of held-out rows whose user, and whose item, has no training row."""
-        roles: tuple[Literal["user"], Literal["item"]] = ("user", "item")
         return {
-            PARTS[part]: {role: int(self.cold(part, role).sum()) for role in roles}
+            PARTS[part]: {role: int(self.cold(part, role).sum()) for role in ("user", "item")}
             for part in (VALIDATION, TEST)
         }
 
     @cached_property
     def n_distinct(self) -> NDArray[np.int64]:
-        """Number of different items that each user has up to each part, `[3, n_users]`.
-
-        One sort of the whole log, whoever asks how many items a user leaves unseen.
-        """
+        """Number of different items that each user has up to each part, `[3, n_users]`."""
         return _distinct_up_to(self.interactions, self.part)
 
     def _absent_from(self, part: int) -> pl.Series:
@@ -134,39 +125,48 @@ class Split(Shown):
         return f"of {self.interactions.name!r} by {self.kind}: {parts}"
 
     def _columns(self) -> dict[str, list[object]]:
-        counts = self.counts
-        n_users = [
-            np.count_nonzero(np.bincount(self.interactions.user[self.part == part]))
-            for part in range(len(PARTS))
-        ]
+        counts, user = self.counts, self.interactions.user
+        users = [np.bincount(user[self.part == part]) for part in range(len(PARTS))]
         return {
             "part": list(counts),
             "rows": list(counts.values()),
             "share": [f"{count / len(self.part):.1%}" for count in counts.values()],
-            "users": [*n_users],
+            "users": [np.count_nonzero(each) for each in users],
         }
 
 
 def _distinct_up_to(log: Interactions, part: NDArray[np.int8]) -> NDArray[np.int64]:
     keys = log.pair * len(PARTS) + part
     keys.sort()
-    pairs, first = keys // len(PARTS), np.ones(len(keys), dtype=np.bool_)
-    first[1:] = pairs[1:] != pairs[:-1]  # where a pair is met for the first time
+    pairs = keys // len(PARTS)
+    first = begins(pairs)  # where a pair is met for the first time
     places = (keys[first] % len(PARTS)) * log.n_users + pairs[first] // log.n_items
     counts = np.bincount(places, minlength=len(PARTS) * log.n_users)
     return counts.reshape(len(PARTS), -1).cumsum(0)
+
+
+def cold_notes(split: Split) -> list[str]:
+    """Say how many held-out rows have a user, or an item, that training knows nothing of."""
+    counts, notes = split.counts, []
+    for role, note in _COLD.items():
+        found = [
+            f"{cold[role]:,} of {counts[name]:,} {name} rows ({cold[role] / counts[name]:.1%})"
+            for name, cold in split.cold_counts.items()
+            if cold[role]
+        ]
+        if found:
+            notes.append(note.format(", ".join(found)))
+    return notes
 
 
 def leave_last_two_out(log: Interactions) -> Split:
     """Hold out each user's last row for the test and the one before for validation.
 
     Between rows of one user at the same time the canonical order decides, a fixed mix of the
-    ids, so that no item is held out for its id; a warning says how many users that concerns. A
-    log without times is refused, unless the input's order was said to be that of events
-    (`read(…, order="file")`). A user with fewer than three rows keeps all of them in training
-    and is named in a warning and in `users_without_test`.
-
-    Warns that training rows of one user may be later than test rows of another.
+    ids, so that no item is held out for its id. A log without times is refused, unless the input's
+    order was said to be that of events (`read(…, order="file")`). A user with fewer than three
+    rows keeps all of them in training (`users_without_test`). Warnings say how many users have
+    ties or too few rows, and that training rows of one user may be later than another's test rows.
     """
     if log.time is None and not log.in_file_order:
         raise DataError(
@@ -196,7 +196,7 @@ def leave_last_two_out(log: Interactions) -> Split:
 
 
 def _warn_of_ties(log: Interactions, time: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
-    """Say how many users' last row, or the one before, is so by the order of tied rows alone."""
+    """Say for how many users the order of tied rows tells the last row, or the one before."""
     last, before = time[ends - 1] == time[ends - 2], time[ends - 2] == time[ends - 3]
     if (last | before).any():
         decides = "the order of the input" if log.in_file_order else "a fixed mix of the ids"
@@ -214,27 +214,23 @@ def split_by_time(
     test_from: dt.date | None = None,
     fractions: tuple[float, float] = (0.1, 0.1),
 ) -> Split:
-    """Cut the whole log at two moments: train before, validation between, test after.
+    """Cut the whole log at two moments (UTC without a zone): train, validation, test.
 
-    Args:
-        log: A log with times.
-        validation_from: First moment of validation; a time without zone is UTC.
-        test_from: First moment of the test.
-        fractions: Without moments, the shares of rows for validation and test. Rows at the
-            same time stay together, so the shares are met as closely as that allows.
+    Without moments, `fractions` are the shares of rows for validation and test. Rows at the
+    same time stay together, so the shares are met as closely as that allows.
     """
     if log.time is None:
         raise DataError(
             "a split by time needs times; found a log without a time column; name the column, or "
             "split at random"
         )
-    if (validation_from is None) != (test_from is None):
+    if validation_from is not None and test_from is not None:
+        first, second = _moment(validation_from), _moment(test_from)
+    elif validation_from is not None or test_from is not None:
         raise ConfigError(
             "a split by time needs both moments or neither; found one; give validation_from and "
             "test_from"
         )
-    if validation_from is not None and test_from is not None:
-        first, second = _moment(validation_from), _moment(test_from)
     else:
         _check(fractions)
         ordered = np.append(np.sort(log.time), log.time.max() + 1)
@@ -246,7 +242,7 @@ def split_by_time(
             f"{validation_from} after {test_from}; exchange them"
         )
     part = (log.time >= first).astype(np.int8) + (log.time >= second).astype(np.int8)
-    return _with_test(Split(log, part, "time"), wanted=fractions[1] > 0)
+    return _made(log, part, "time", fractions)
 
 
 def split_at_random(
@@ -259,17 +255,22 @@ def split_at_random(
     _check(fractions)
     pair = log.pair
     order = stable_order(pair)
-    grouped = pair if order is None else pair[order]
-    begins = np.ones(len(pair), dtype=np.bool_)
-    begins[1:] = grouped[1:] != grouped[:-1]
-    group = np.cumsum(begins) - 1
+    group = np.cumsum(begins(pair if order is None else pair[order])) - 1
     n_groups = int(group[-1]) + 1
     bounds = np.round(np.array([1 - sum(fractions), 1 - fractions[1]]) * n_groups)
     place = rng.permutation(n_groups)
     part_of_group = ((place >= bounds[0]).astype(np.int8) + (place >= bounds[1])).astype(np.int8)
     part = np.empty(len(pair), dtype=np.int8)
     part[slice(None) if order is None else order] = part_of_group[group]
-    return _with_test(Split(log, part, "random"), wanted=fractions[1] > 0)
+    return _made(log, part, "random", fractions)
+
+
+def _made(
+    log: Interactions, part: NDArray[np.int8], kind: str, fractions: tuple[float, float]
+) -> Split:
+    if fractions[1] > 0 and not (part == TEST).any():
+        _warn(f"the test part of the split by {kind} is empty: there is nothing to judge by")
+    return Split(log, part, kind)
 
 
 def _moment(time: dt.date) -> int:
@@ -278,22 +279,14 @@ def _moment(time: dt.date) -> int:
             f"a moment must be a date or a datetime; found {time!r}; convert it with "
             "datetime.fromisoformat"
         )
-    if not isinstance(time, dt.datetime):
-        time = dt.datetime.combine(time, dt.time())
-    aware = time if time.tzinfo else time.replace(tzinfo=dt.UTC)
+    moment = time if isinstance(time, dt.datetime) else dt.datetime.combine(time, dt.time())
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
     return round(aware.timestamp() * 1e6)
-
-
-def _with_test(split: Split, *, wanted: bool) -> Split:
-    """Warn of a test part that is empty although one was wanted."""
-    if wanted and not (split.part == TEST).any():
-        _warn(f"the test part of the split by {split.kind} is empty: there is nothing to judge by")
-    return split
 
 
 def _check(fractions: tuple[float, float]) -> None:
     validation, test = fractions
-    if not (0 <= validation < 1 and 0 <= test < 1 and validation + test < 1):
+    if not (validation >= 0 and test >= 0 and validation + test < 1):
         raise ConfigError(
             "the shares of validation and test must be 0 or more and together less than 1; found "
             f"{validation:g} and {test:g}; lower them"

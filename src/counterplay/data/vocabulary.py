@@ -22,9 +22,6 @@ _AT_ONCE = 1 << 16  # text ids whose bytes are mixed at a time
 class Vocabulary:
     """Distinct ids in ascending order; the index of an id is its place.
 
-    Attributes:
-        ids: The original ids, `Int64` or `String`, strictly ascending.
-
     Example:
         >>> fruit = Vocabulary.of(["pear", "apple", "pear"])
         >>> fruit.ids.to_list()
@@ -33,7 +30,7 @@ class Vocabulary:
         array([ 1, -1], dtype=int32)
     """
 
-    ids: pl.Series
+    ids: pl.Series  #: The original ids, `Int64` or `String`, strictly ascending.
 
     @classmethod
     def of(cls, ids: ArrayLike | pl.Series) -> Vocabulary:
@@ -59,10 +56,8 @@ class Vocabulary:
                 f"the first is {wanted[0]!r}; convert them before looking them up"
             )
         if self.is_text:
-            known = pl.DataFrame({"id": self.ids}).with_row_index("index")
-            found = pl.DataFrame({"id": wanted}).join(
-                known, on="id", how="left", maintain_order="left"
-            )
+            known = self.ids.to_frame("id").with_row_index("index")
+            found = wanted.to_frame("id").join(known, on="id", how="left", maintain_order="left")
             return found["index"].cast(pl.Int32).fill_null(-1).to_numpy()
         own, values = self.ids.to_numpy(), wanted.fill_null(0).to_numpy()
         place = np.minimum(np.searchsorted(own, values), len(own) - 1)
@@ -118,17 +113,11 @@ def _kind(ids: pl.Series) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Texts:
-    """Text ids of all rows, in categorical batches, and the distinct ones among them.
-
-    Attributes:
-        batches: The ids of all rows.
-        codes: The code of each distinct id, `[n_distinct]`.
-        ids: What it says, `[n_distinct]`.
-    """
+    """Text ids of all rows, in categorical batches, and the distinct ones among them."""
 
     batches: list[pl.Series]
-    codes: NDArray[np.uint32]
-    ids: pl.Series
+    codes: NDArray[np.uint32]  # of each distinct id
+    ids: pl.Series  # what it says
 
     @classmethod
     def of(cls, batches: list[pl.Series]) -> Texts:
@@ -147,10 +136,7 @@ class Texts:
         return sum(map(len, hits)), row, first
 
     def encode(self, ids: pl.Series) -> tuple[Vocabulary, NDArray[np.int32]]:
-        """Return the vocabulary and the index of every row, where `ids` are what `self.ids` mean.
-
-        Ids that mean the same become one.
-        """
+        """Return the vocabulary and the index of every row; those whose `ids` agree are one."""
         order = ids.arg_sort().to_numpy()
         ascending = ids.gather(order)
         is_new = (ascending != ascending.shift(1)).fill_null(value=True)

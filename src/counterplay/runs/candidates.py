@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from counterplay.data.directory import load_split
 from counterplay.data.splits import Split
-from counterplay.data.store import load_split
 from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.evaluator import compared, evaluated
 from counterplay.evaluation.given_scores import Table, given_candidate

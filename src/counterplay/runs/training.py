@@ -11,8 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from counterplay.data.directory import load_split
 from counterplay.data.publishing import check_free, working_directory
-from counterplay.data.store import load_split
 from counterplay.errors import ConfigError, CounterplayError, DataError
 from counterplay.evaluation.records import EstimateRecord
 from counterplay.learning.fitting import fit, threads_for

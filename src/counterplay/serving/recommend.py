@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 
+from counterplay.data.directory import load_split
 from counterplay.data.formats import format_of, readable
 from counterplay.data.publishing import check_output
 from counterplay.data.scans import scan
-from counterplay.data.store import load_split
 from counterplay.data.vocabulary import integers_of
 from counterplay.errors import ConfigError, DataError
 from counterplay.metrics.recommendations import write_top_k

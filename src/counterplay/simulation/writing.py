@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from counterplay.data.directory import save
 from counterplay.data.publishing import new_directory
 from counterplay.data.splits import Split
-from counterplay.data.store import save
 from counterplay.errors import DataError
 from counterplay.simulation.logs import DAY, RATES, START, check_rates
 from counterplay.simulation.store import FILES, source_of, world_writer

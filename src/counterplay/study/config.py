@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from counterplay.data.cold import cold_notes
 from counterplay.data.preparation import Preparation
-from counterplay.data.splits import PARTS, TEST, TRAIN, VALIDATION
+from counterplay.data.splits import PARTS, TEST, TRAIN, VALIDATION, cold_notes
 from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.estimators import ESTIMATORS, trusted
 from counterplay.evaluation.old_system import NAME as OLD_SYSTEM

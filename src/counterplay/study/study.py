@@ -15,12 +15,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from counterplay.data.directory import load_split, save
 from counterplay.data.files import difference, digest_of, write_json
 from counterplay.data.preparation import prepare
 from counterplay.data.profile import profile
 from counterplay.data.publishing import check_free, working_directory
 from counterplay.data.splits import Split
-from counterplay.data.store import load_split, save
 from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.deployment import OnlineRecord, deployed
 from counterplay.evaluation.diagnostics import diagnostics

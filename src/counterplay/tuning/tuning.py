@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
+from counterplay.data.directory import load_split
 from counterplay.data.files import difference, read_json, write_json
 from counterplay.data.publishing import check_free, working_directory
-from counterplay.data.store import load_split
 from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.evaluation.stage import Stage

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from counterplay import DataError, Interactions, Split, read_dataset
+from counterplay import DataError, Interactions
 
 Files = dict[str, bytes]
 
@@ -162,36 +162,6 @@ def make(tmp_path: Path) -> Callable[..., Path]:
         return folder
 
     return write
-
-
-@pytest.fixture
-def layout() -> Callable[[str, str], bytes]:
-    """Return the content of one file of a layout, to be changed."""
-
-    def content(name: str, file: str) -> bytes:
-        return LAYOUTS[name][file]
-
-    return content
-
-
-@pytest.fixture
-def read_log() -> Callable[[str, Path], Interactions]:
-    def read(name: str, path: Path) -> Interactions:
-        log = read_dataset(name, path)
-        assert isinstance(log, Interactions)
-        return log
-
-    return read
-
-
-@pytest.fixture
-def read_split() -> Callable[[str, Path], Split]:
-    def read(name: str, path: Path) -> Split:
-        split = read_dataset(name, path)
-        assert isinstance(split, Split)
-        return split
-
-    return read
 
 
 @pytest.fixture

@@ -13,13 +13,7 @@ Make = Callable[..., Path]
 Refused = Callable[..., AbstractContextManager[None]]
 
 NAMES = [
-    "ml-1m",
-    "ml-100k",
-    "lastfm",
-    "goodreads",
-    "goodbooks",
-    "movietweetings",
-    "coat",
+    *("ml-1m", "ml-100k", "lastfm", "goodreads", "goodbooks", "movietweetings", "coat"),
     "open-bandit",
 ]
 every_name = pytest.mark.parametrize("name", NAMES)
@@ -56,14 +50,8 @@ def test_files_come_from_addresses_that_cannot_be_tampered_with(each: Dataset) -
 
 
 @every_name
-def test_a_folder_is_recognised_by_its_files(make: Make, name: str) -> None:
-    found = dataset_at(make(name))
-    assert found is not None
-    assert found.name == name
-
-
-@every_name
-def test_a_dataset_is_read_by_its_name(make: Make, name: str) -> None:
+def test_a_dataset_is_recognised_by_its_files_and_read_by_its_name(make: Make, name: str) -> None:
+    assert dataset_at(make(name)) is DATASETS[name]
     calls: list[tuple[int, int | None]] = []
     read = read_dataset(name, str(make(name)), progress=lambda *call: calls.append(call))
     assert isinstance(read, Split if name == "coat" else Interactions)
@@ -74,9 +62,7 @@ def test_a_dataset_is_read_by_its_name(make: Make, name: str) -> None:
 
 def test_a_review_file_is_recognised_by_its_name(make: Make) -> None:
     (file,) = make("goodreads").iterdir()
-    found = dataset_at(file)
-    assert found is not None
-    assert found.name == "goodreads"
+    assert dataset_at(file) is DATASETS["goodreads"]
 
 
 def test_anything_else_is_not_recognised(tmp_path: Path) -> None:
@@ -101,47 +87,31 @@ def test_anything_else_is_not_recognised(tmp_path: Path) -> None:
 def test_a_real_folder_is_recognised(
     real_data: Callable[[str], Path], folder: str, name: str
 ) -> None:
-    found = dataset_at(real_data(folder))
-    assert found is not None
-    assert found.name == name
+    assert dataset_at(real_data(folder)) is DATASETS[name]
 
 
 @pytest.mark.parametrize(
-    ("wrong", "nearest"), [("ml1m", "ml-1m"), ("good-books", "goodbooks"), ("last.fm", "lastfm")]
+    ("wrong", "words"),
+    [
+        ("ml1m", ["did you mean 'ml-1m'"]),
+        ("good-books", ["did you mean 'goodbooks'"]),
+        ("last.fm", ["did you mean 'lastfm'"]),
+        ("xyzzy", NAMES),
+    ],
 )
-def test_an_unknown_name_is_answered_with_the_nearest(
-    refused: Refused, wrong: str, nearest: str
+def test_an_unknown_name_is_answered_with_the_nearest_before_its_path_is_looked_at(
+    tmp_path: Path, refused: Refused, wrong: str, words: list[str]
 ) -> None:
-    with refused(f"'{wrong}'", f"did you mean '{nearest}'", error=ConfigError):
-        dataset(wrong)
-
-
-def test_a_strange_name_is_answered_with_all(refused: Refused) -> None:
-    with refused("'xyzzy'", *NAMES, error=ConfigError):
-        dataset("xyzzy")
-
-
-def test_an_unknown_name_is_refused_before_its_path_is_looked_at(
-    tmp_path: Path, refused: Refused
-) -> None:
-    with refused("did you mean 'coat'", error=ConfigError):
-        read_dataset("coats", tmp_path / "absent")
+    with refused(f"'{wrong}'", *words, error=ConfigError):
+        read_dataset(wrong, tmp_path / "absent")
 
 
 @every_name
-def test_a_missing_path_is_refused(tmp_path: Path, refused: Refused, name: str) -> None:
+def test_a_place_without_its_files_is_refused(tmp_path: Path, refused: Refused, name: str) -> None:
     with refused(str(tmp_path / "absent"), f"counterplay download {name}"):
         read_dataset(name, tmp_path / "absent")
-
-
-@every_name
-def test_an_empty_folder_is_refused(tmp_path: Path, refused: Refused, name: str) -> None:
     with refused(str(tmp_path)):
         read_dataset(name, tmp_path)
-
-
-@every_name
-def test_a_file_of_something_else_is_refused(tmp_path: Path, refused: Refused, name: str) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("not a dataset\n")
     with refused(str(file)):
@@ -149,13 +119,8 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, refused: Refused, n
 
 
 def test_two_datasets_with_the_same_files_are_told_apart(tmp_path: Path) -> None:
-    for name, first in (
-        ("ml-1m", "1::Toys (1995)::Drama\n"),
-        ("movietweetings", "0002844::A::B\n"),
-    ):
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "movies.dat").write_text(first)
-        found = dataset_at(folder)
-        assert found is not None
-        assert found.name == name
+    firsts = {"ml-1m": "1::Toys (1995)::Drama\n", "movietweetings": "0002844::A::B\n"}
+    for name, first in firsts.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "movies.dat").write_text(first)
+        assert dataset_at(tmp_path / name) is DATASETS[name]

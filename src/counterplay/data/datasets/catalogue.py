@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from counterplay.data.canonical import Order
-from counterplay.data.datasets.books import read_goodbooks, read_goodreads
-from counterplay.data.datasets.coat import read_coat
-from counterplay.data.datasets.listening import read_lastfm
+from counterplay.data.datasets.media import read_goodbooks, read_goodreads, read_lastfm
 from counterplay.data.datasets.movielens import read_ml_1m, read_ml_100k, read_movietweetings
-from counterplay.data.datasets.openbandit import read_open_bandit
-from counterplay.data.formats import Progress
-from counterplay.data.interactions import Interactions
-from counterplay.data.splits import Split
+from counterplay.data.datasets.randomized import read_coat, read_open_bandit
 from counterplay.errors import ConfigError, DataError
 
-Reader = Callable[[Path, Progress | None, Order], Interactions | Split]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from counterplay.data.canonical import Order
+    from counterplay.data.formats import Progress
+    from counterplay.data.interactions import Interactions
+    from counterplay.data.splits import Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,42 +37,39 @@ class Remote:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A public dataset: how to read it, where it is, on what terms.
+    """A public dataset: how to read it, where it is, on what terms."""
 
-    Attributes:
-        name: Its name here.
-        title: Its full name.
-        rows: Published number of rows.
-        licence: The terms in a few words; the source has them in full.
-        citation: What to cite.
-        remotes: Where its files are.
-        marker: A file or pattern that tells a folder of it from others.
-        first_line: How that file begins, where its name is not enough.
-        subfolder: Which of its folders to prepare, where it has several.
-        read: Reads it from its folder (or file).
-    """
+    name: str  # its name here
+    title: str  # its full name
+    rows: str  # published number of rows
+    licence: str  # the terms in a few words; the source has them in full
+    citation: str  # what to cite
+    remotes: tuple[Remote, ...]  # where its files are
+    marker: str  # a file or pattern that tells a folder of it from others
+    read: Callable[..., Interactions | Split]  # from its folder (or file)
+    first_line: str = ""  # how the marker begins, where its name is not enough
+    subfolder: str = ""  # which of its folders to prepare, where it has several
 
-    name: str
-    title: str
-    rows: str
-    licence: str
-    citation: str
-    remotes: tuple[Remote, ...]
-    marker: str
-    read: Reader
-    first_line: str = ""
-    subfolder: str = ""
+
+_SHA256 = {
+    "ml-1m.zip": "a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
+    "ml-100k.zip": "50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
+    "hetrec2011-lastfm-2k.zip": "6738f48195667ff03caaab4d32ca9a3133d8cc026b7c3cdaf6ce1010e913c59c",
+    "ratings.dat": "c0dd868c2632d10002ebc928ddc5345f33adeaa59eca52c2941c26a2c5e36fd6",
+    "movies.dat": "e63fb84bc734e3c574f135634a40d3cbafab22b8f94f5fc0b80f80d1d2076efc",
+    "coat.zip": "6073d0b515ed1f6e830e4fead66dc76ad7991a7553eaa58e228b234a9d19daed",
+    "open_bandit_dataset.zip": "e8ec18196582a5937381a1776382ca940689b90a18d2dcd1fb635be6df614d78",
+}
+
+
+def _at(folder: str, *names: str) -> tuple[Remote, ...]:
+    return tuple(Remote(f"https://{folder}/{name}", _SHA256.get(name, "")) for name in names)
 
 
 _GROUPLENS = "research use; no redistribution, no commercial use without permission"
 _HARPER = (
     "F. M. Harper, J. A. Konstan: The MovieLens Datasets: History and Context. ACM TiiS 5(4), 2015"
 )
-_TWEETINGS = (
-    "https://raw.githubusercontent.com/sidooms/MovieTweetings/"
-    "4d8280a3f1ea83e3e23f13d1710d19f43564274f/snapshots/100K/"
-)
-
 _ALL = (
     Dataset(
         "ml-1m",
@@ -80,12 +77,7 @@ _ALL = (
         "1,000,209 ratings",
         _GROUPLENS,
         _HARPER,
-        (
-            Remote(
-                "https://files.grouplens.org/datasets/movielens/ml-1m.zip",
-                "a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
-            ),
-        ),
+        _at("files.grouplens.org/datasets/movielens", "ml-1m.zip"),
         "movies.dat",
         read_ml_1m,
         first_line=r"\d{1,4}::",
@@ -96,12 +88,7 @@ _ALL = (
         "100,000 ratings",
         _GROUPLENS,
         _HARPER,
-        (
-            Remote(
-                "https://files.grouplens.org/datasets/movielens/ml-100k.zip",
-                "50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
-            ),
-        ),
+        _at("files.grouplens.org/datasets/movielens", "ml-100k.zip"),
         "u.data",
         read_ml_100k,
     ),
@@ -111,12 +98,7 @@ _ALL = (
         "186,479 tag events",
         "non-commercial use",
         "I. Cantador, P. Brusilovsky, T. Kuflik: HetRec 2011. RecSys 2011",
-        (
-            Remote(
-                "https://files.grouplens.org/datasets/hetrec2011/hetrec2011-lastfm-2k.zip",
-                "6738f48195667ff03caaab4d32ca9a3133d8cc026b7c3cdaf6ce1010e913c59c",
-            ),
-        ),
+        _at("files.grouplens.org/datasets/hetrec2011", "hetrec2011-lastfm-2k.zip"),
         "user_taggedartists-timestamps.dat",
         read_lastfm,
     ),
@@ -126,11 +108,9 @@ _ALL = (
         "2,066,193 reviews",
         "academic use; no redistribution, no commercial use",
         "M. Wan, J. McAuley: Item Recommendation on Monotonic Behavior Chains. RecSys 2018",
-        (
-            Remote(
-                "https://mcauleylab.ucsd.edu/public_datasets/gdrive/goodreads/byGenre/"
-                "goodreads_reviews_history_biography.json.gz"
-            ),
+        _at(
+            "mcauleylab.ucsd.edu/public_datasets/gdrive/goodreads/byGenre",
+            "goodreads_reviews_history_biography.json.gz",
         ),
         "goodreads_reviews_*.json*",
         read_goodreads,
@@ -141,11 +121,7 @@ _ALL = (
         "5,976,479 ratings",
         "CC BY-SA 4.0",
         "Z. Zając: Goodbooks-10k: a new dataset for book recommendations. FastML, 2017",
-        (
-            Remote(
-                "https://github.com/zygmuntz/goodbooks-10k/releases/download/v1.0/goodbooks-10k.zip"
-            ),
-        ),
+        _at("github.com/zygmuntz/goodbooks-10k/releases/download/v1.0", "goodbooks-10k.zip"),
         "ratings*.csv",
         read_goodbooks,
         first_line="user_id,book_id,rating",
@@ -156,15 +132,11 @@ _ALL = (
         "100,000 ratings",
         "MIT",
         "S. Dooms, T. De Pessemier, L. Martens: MovieTweetings. CrowdRec at RecSys 2013",
-        (
-            Remote(
-                f"{_TWEETINGS}ratings.dat",
-                "c0dd868c2632d10002ebc928ddc5345f33adeaa59eca52c2941c26a2c5e36fd6",
-            ),
-            Remote(
-                f"{_TWEETINGS}movies.dat",
-                "e63fb84bc734e3c574f135634a40d3cbafab22b8f94f5fc0b80f80d1d2076efc",
-            ),
+        _at(
+            "raw.githubusercontent.com/sidooms/MovieTweetings/"
+            "4d8280a3f1ea83e3e23f13d1710d19f43564274f/snapshots/100K",
+            "ratings.dat",
+            "movies.dat",
         ),
         "movies.dat",
         read_movietweetings,
@@ -176,12 +148,7 @@ _ALL = (
         "6,960 self-selected and 4,640 random ratings",
         "research use",
         "T. Schnabel et al.: Recommendations as Treatments. ICML 2016",
-        (
-            Remote(
-                "https://www.cs.cornell.edu/~schnabts/mnar/coat.zip",
-                "6073d0b515ed1f6e830e4fead66dc76ad7991a7553eaa58e228b234a9d19daed",
-            ),
-        ),
+        _at("www.cs.cornell.edu/~schnabts/mnar", "coat.zip"),
         "train.ascii",
         read_coat,
     ),
@@ -191,12 +158,7 @@ _ALL = (
         "26 million impressions in six logs; 10,000 each in the small version",
         "CC BY 4.0",
         "Y. Saito et al.: Open Bandit Dataset and Pipeline. NeurIPS Datasets and Benchmarks 2021",
-        (
-            Remote(
-                "https://research.zozo.com/data_release/open_bandit_dataset.zip",
-                "e8ec18196582a5937381a1776382ca940689b90a18d2dcd1fb635be6df614d78",
-            ),
-        ),
+        _at("research.zozo.com/data_release", "open_bandit_dataset.zip"),
         "item_context.csv",
         read_open_bandit,
         subfolder="random/all",
@@ -252,4 +214,4 @@ def read_dataset(
             f"{chosen.title} must be there to be read; found nothing at '{place}'; check the path, "
             f"or fetch it with counterplay download {name}"
         )
-    return chosen.read(place, progress, order)
+    return chosen.read(place, order=order, progress=progress)

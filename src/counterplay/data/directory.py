@@ -6,9 +6,8 @@
     split.parquet          part of each row: 0 train, 1 validation, 2 test (where there is a split)
     dataset.json           name, counts, source, filter, split, fingerprint, digests of the files
 
-The tables are ordinary Parquet, which any reader can read; columns are decoded into memory, one
-after another (docs/decisions/0002). Every load compares the files with their digests before it
-parses them, and what was read with the fingerprint.
+Columns are decoded into memory, one after another (docs/decisions/0002). Every load compares the
+files with their digests before it parses them, and what was read with the fingerprint.
 """
 
 from __future__ import annotations
@@ -60,10 +59,26 @@ def save(log: Interactions | Split, directory: str | Path, *, overwrite: bool = 
             ids = pl.DataFrame({"id": vocabulary.ids})
             frame = pl.concat([ids, table.frame], how="horizontal") if table else ids
             frame.write_parquet(folder / f"{plural}.parquet")
+        split = None
         if isinstance(log, Split):
             _write_columns(folder / "split.parquet", {"part": log.part})
-        description = _description(log, interactions) | {"files": digests_of(folder)}
+            split = {"kind": log.kind, "counts": log.counts, "cold": log.cold_counts}
+            split["fingerprint"] = log.fingerprint
+        description = {
+            "format": FORMAT,
+            "name": interactions.name,
+            "counts": _counts(interactions.users, interactions.items, interactions.user),
+            "source": interactions.source,
+            "filter": [asdict(step) for step in interactions.steps],
+            "split": split,
+            "fingerprint": interactions.fingerprint,
+            "files": digests_of(folder),
+        }
         (folder / DESCRIPTION).write_bytes(sealed(description))
+
+
+def _counts(users: Vocabulary, items: Vocabulary, rows: NDArray[Any]) -> dict[str, int]:
+    return {"users": len(users), "items": len(items), "interactions": len(rows)}
 
 
 def load(directory: str | Path) -> Interactions:
@@ -107,7 +122,7 @@ def _load(folder: Path) -> tuple[Interactions, dict[str, Any]]:
         raise _damaged(folder, first_line(error)) from None
     if "user" not in columns or "item" not in columns:
         raise _damaged(folder, "no columns user and item in interactions.parquet")
-    counts = {"users": len(users), "items": len(items), "interactions": len(columns["user"])}
+    counts = _counts(users, items, columns["user"])
     if counts != description["counts"]:
         raise _damaged(folder, f"counts of {counts} where it announces {description['counts']}")
     try:
@@ -143,31 +158,6 @@ def describe(directory: str | Path) -> dict[str, Any]:
     if keys - description.keys() or not isinstance(description["files"], dict):
         raise _damaged(folder, "a dataset.json without all of its entries")
     return description
-
-
-def _description(log: Interactions | Split, interactions: Interactions) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "name": interactions.name,
-        "counts": {
-            "users": interactions.n_users,
-            "items": interactions.n_items,
-            "interactions": len(interactions),
-        },
-        "source": interactions.source,
-        "filter": [asdict(step) for step in interactions.steps],
-        "split": _described(log) if isinstance(log, Split) else None,
-        "fingerprint": interactions.fingerprint,
-    }
-
-
-def _described(split: Split) -> dict[str, Any]:
-    return {
-        "kind": split.kind,
-        "counts": split.counts,
-        "cold": split.cold_counts,
-        "fingerprint": split.fingerprint,
-    }
 
 
 def _write_columns(path: Path, columns: dict[str, NDArray[Any]]) -> None:

@@ -1,14 +1,17 @@
-"""Coat Shopping: ratings of self-selected coats, and of uniformly random ones to judge by."""
+"""Coat Shopping and Open Bandit: logs with rows whose items were drawn at random."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 import polars as pl
 
 from counterplay.data.assembly import Features, assemble
-from counterplay.data.formats import Progress, readable
+from counterplay.data.datasets.layouts import Reading, only_file
+from counterplay.data.formats import readable
+from counterplay.data.scans import scan_separated
 from counterplay.data.splits import TEST, TRAIN, Split
 from counterplay.errors import DataError
 
@@ -17,15 +20,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from counterplay.data.canonical import Order
+    from counterplay.data.interactions import Interactions
+
+_USER = [f"user_feature_{place}" for place in range(4)]
+_ITEM = [f"item_feature_{place}" for place in range(4)]
 
 
-def read_coat(folder: Path, progress: Progress | None = None, order: Order = "canonical") -> Split:
+def read_coat(folder: Path, **how: Unpack[Reading]) -> Split:
     """Read Coat with its own split: train is self-selected, test is uniformly random.
 
     Its matrices have no order of events, whatever `order` says.
     """
-    del order
     train, test = _matrix(folder / "train.ascii"), _matrix(folder / "test.ascii")
     if train.shape != test.shape:
         raise DataError(
@@ -37,12 +42,13 @@ def read_coat(folder: Path, progress: Progress | None = None, order: Order = "ca
     log = assemble(
         [rows],
         {role: role for role in ("user", "item", "rating")},
-        user_features=_features(features, "user", train.shape[0]),
-        item_features=_features(features, "item", train.shape[1]),
+        user_features=_one_hot(features, "user", train.shape[0]),
+        item_features=_one_hot(features, "item", train.shape[1]),
         include_unseen=True,
         name="coat",
         source="Coat Shopping: train.ascii, test.ascii",
     )
+    progress = how.get("progress")
     if progress:
         progress(len(log), len(log))
     # The log has an order of its own; a pair that is in both parts is told by its rating.
@@ -68,12 +74,11 @@ def _matrix(path: Path) -> NDArray[np.int64]:
 
 def _ratings(matrix: NDArray[np.int64], part: int) -> pl.DataFrame:
     user, item = np.nonzero(matrix)
-    return pl.DataFrame({"user": user, "item": item, "rating": matrix[user, item]}).with_columns(
-        part=pl.lit(part)
-    )
+    ratings = pl.DataFrame({"user": user, "item": item, "rating": matrix[user, item]})
+    return ratings.with_columns(part=pl.lit(part))
 
 
-def _features(folder: Path, role: str, n_ids: int) -> Features:
+def _one_hot(folder: Path, role: str, n_ids: int) -> Features:
     """Read one-hot features; columns named alike before the colon become one category."""
     path, names_path = folder / f"{role}_features.ascii", folder / f"{role}_features_map.txt"
     ids = {"id": np.arange(n_ids)}
@@ -99,3 +104,52 @@ def _features(folder: Path, role: str, n_ids: int) -> Features:
         columns.setdefault(group, np.full(n_ids, None, dtype=object))[flag == 1] = value
     categories = {name: values.tolist() for name, values in columns.items()}
     return Features(pl.DataFrame({**ids, **categories}), "id")
+
+
+def read_open_bandit(folder: Path, **how: Unpack[Reading]) -> Interactions:
+    """Read one log of one policy, such as `random/all`: `all.csv` and `item_context.csv`.
+
+    The log names no users: a user here is a distinct combination of the four user features.
+    A click is a rating of 1; every row was exposed, at `position`, with `propensity`.
+    """
+    folder = folder.resolve()
+    what = "beside item_context.csv, an Open Bandit folder"
+    advice = "name the folder of one policy and one campaign, such as random/all"
+    path = only_file(folder, "*.csv", what, advice, "item_context.csv")
+    with readable(path, "Open Bandit"):
+        rows = scan_separated(path, ",")
+        impressions = rows.frame.select(
+            user=pl.concat_str(_USER, separator="."),
+            item=pl.col("item_id").cast(pl.Int64),
+            click="click",
+            time="timestamp",
+            exposed=pl.lit(value=True),
+            propensity="propensity_score",
+            position="position",
+        )
+        others = ("user", "item", "time", "exposed", "propensity", "position")
+        return assemble(
+            replace(rows, frame=impressions).batches(progress=how.get("progress")),
+            {"rating": "click"} | {role: role for role in others},
+            user_features=_users(rows.frame),
+            item_features=_items(folder / "item_context.csv"),
+            include_unseen=True,
+            order=how.get("order", "canonical"),
+            steps=rows.steps,
+            name=f"open-bandit-{folder.parent.name}-{folder.name}",
+            source=f"Open Bandit: {folder.parent.name}/{folder.name}",
+        )
+
+
+def _users(rows: pl.LazyFrame) -> Features:
+    frame = rows.select(_USER).unique(maintain_order=True)
+    return Features(frame.with_columns(id=pl.concat_str(_USER, separator=".")).collect(), "id")
+
+
+def _items(path: Path) -> Features:
+    with readable(path, "item_context.csv"):
+        rows = scan_separated(path, ",")
+        frame = rows.collect().select(
+            pl.col("item_id").cast(pl.Int64), pl.col(_ITEM[0]).cast(pl.Float64), *_ITEM[1:]
+        )
+    return Features(frame, "item_id", steps=rows.steps)
