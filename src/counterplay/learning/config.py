@@ -10,7 +10,9 @@ from counterplay.learning.losses import LossName
 from counterplay.learning.regularizers import RegularizerName
 
 Positive = Annotated[int, Field(ge=1)]
+NotNegative = Annotated[float, Field(ge=0)]
 Rate = Annotated[float, Field(gt=0)]
+Discount = Annotated[float, Field(ge=1)]
 Recipe = Literal["paper", "stable"]
 
 
@@ -18,10 +20,10 @@ class Training(BaseModel):
     """What all methods share.
 
     Attributes:
-        epochs: At most so many.
-        batch_size: Queries a batch.
-        n_negatives: Sampled items a query (none for ratings).
-        negatives_exponent: Of popularity in sampling them; 0 is uniform.
+        epochs: Maximum number of epochs.
+        batch_size: Queries per batch.
+        n_negatives: Sampled items per query (none for ratings).
+        negatives_exponent: Exponent of popularity in sampling them; 0 is uniform.
         loss: δ.
         rate: Learning rate of the candidate.
         l2: Strength of ℓ2 regularization, added to the gradient as in the paper.
@@ -29,7 +31,7 @@ class Training(BaseModel):
         patience: Epochs without a better validation value before stopping.
         precision: Of the forward pass; bfloat16 is mixed precision.
         device: Where to learn.
-        seed: Of all streams.
+        seed: Seed of all random streams.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,10 +39,10 @@ class Training(BaseModel):
     epochs: Positive = 50
     batch_size: Positive = 8192
     n_negatives: Annotated[int, Field(ge=0)] = 4
-    negatives_exponent: Annotated[float, Field(ge=0)] = 0.0
+    negatives_exponent: NotNegative = 0.0
     loss: LossName = "logistic"
     rate: Rate = 0.01
-    l2: Annotated[float, Field(ge=0)] = 0.0
+    l2: NotNegative = 0.0
     optimizer: Literal["auto", "dense", "lazy"] = "auto"
     patience: Positive = 10
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -49,21 +51,14 @@ class Training(BaseModel):
 
 
 class LinkSettings(BaseModel):
-    """The link between exposure scores and propensities.
-
-    Attributes:
-        with_outcome: Whether the outcome enters, β2.
-        floor: The smallest propensity μ.
-        intercept: β0 at the start.
-        learn: Whether β is learnt with the candidate.
-    """
+    """The link between exposure scores and propensities."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    with_outcome: bool = True
-    floor: Annotated[float, Field(gt=0, lt=1)] = 0.01
-    intercept: float = 0.0
-    learn: bool = True
+    with_outcome: bool = True  # whether the outcome enters, β2
+    floor: Annotated[float, Field(gt=0, lt=1)] = 0.01  # the smallest propensity μ
+    intercept: float = 0.0  # β0 at the start
+    learn: bool = True  # whether β is learnt with the candidate
 
 
 class Weighted(Training):
@@ -97,7 +92,7 @@ class Game(Weighted):
     """What the game adds.
 
     Attributes:
-        alpha: Strength of the exposure model's regularizer, α.
+        alpha: Weight α of the exposure model's regularizer.
         regularizer: Which one.
         exposure_rate: Learning rate of the exposure model; by default it is the faster one.
         discount: The candidate's rate is divided by this after every epoch, d_f.
@@ -107,11 +102,11 @@ class Game(Weighted):
             than 0.001 in ten epochs.
     """
 
-    alpha: Annotated[float, Field(ge=0)] = 1.0
+    alpha: NotNegative = 1.0
     regularizer: RegularizerName = "feedback"
     exposure_rate: Rate = 0.02
-    discount: Annotated[float, Field(ge=1)] = 1.0
-    exposure_discount: Annotated[float, Field(ge=1)] = 1.0
+    discount: Discount = 1.0
+    exposure_discount: Discount = 1.0
     warmup: Annotated[int, Field(ge=0)] = 0
     stop_by: Literal["patience", "objective"] = "patience"
 
