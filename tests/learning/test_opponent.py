@@ -15,7 +15,7 @@ from counterplay.learning.batches import PairBatches
 from counterplay.learning.config import Game, LinkSettings
 from counterplay.learning.methods.erm import erm
 from counterplay.learning.methods.opponent import opponent
-from counterplay.models.items import ItemLevel
+from counterplay.models.popularity import ItemLevel
 from counterplay.models.registry import ModelName, build
 from counterplay.models.scorer import History, Scorer
 from counterplay.models.table import ScoreTable

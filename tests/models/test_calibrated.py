@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 
 import counterplay as cp
-from counterplay.models.calibrated import Calibrated
+from counterplay.models.table import Calibrated
 
 
 def test_scores_are_on_another_scale_in_the_same_order() -> None:

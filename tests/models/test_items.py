@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from counterplay.models.items import ItemLevel
+from counterplay.models.popularity import ItemLevel
 from counterplay.models.scorer import History, Scorer
 
 from . import test_contract as contract
