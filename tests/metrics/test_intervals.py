@@ -207,8 +207,6 @@ def test_rows_that_cannot_be_added_up(
 def test_options_without_sense() -> None:
     with pytest.raises(cp.ConfigError, match="level of an interval"):
         interval(np.ones(3), level=95)
-    with pytest.raises(cp.ConfigError, match="share of rows"):
-        top_share(np.ones(3), share=0)
     with pytest.raises(cp.ConfigError, match="at least one draw"):
         bootstrap(np.ones(2), np.ones(2), np.arange(2), np.random.default_rng(), n_resamples=0)
 
@@ -223,8 +221,6 @@ def test_effective_sample_size_lies_between_one_and_all(weights: list[float], by
 def test_top_share_takes_the_heaviest_rows() -> None:
     weights = np.random.default_rng(0).permutation(np.append(np.ones(196), [98.0, 58, 24, 24]))
     assert top_share(weights) == pytest.approx(156 / 400)  # two rows of 200
-    assert top_share(weights, 0.02) == pytest.approx(204 / 400)
-    assert top_share(weights, 1) == pytest.approx(1)
 
 
 def test_weights_are_warned_of_when_a_handful_carries_them() -> None:

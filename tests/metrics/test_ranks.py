@@ -40,10 +40,6 @@ def test_ranks_count_what_is_above_and_beside(rows: list[list[int]]) -> None:
     assert len(found) == len(rows)
     assert found.above.tolist() == [sum(value > row[0] for value in row) for row in rows]
     assert found.tied.tolist() == [sum(value == row[0] for value in row[1:]) for row in rows]
-    for row, rank in zip(rows, found.expected, strict=True):
-        greater = sum(value > row[0] for value in row)
-        ties = sum(value == row[0] for value in row)
-        assert rank == np.mean([greater + place for place in range(1, ties + 1)])
 
 
 def pairs_of(ranks: Ranks) -> list[tuple[int, int]]:
@@ -150,7 +146,6 @@ def test_golden_full_ranks() -> None:
     targets = log_of([(0, 1), (0, 3), (0, 0), (0, 5), (1, 1), (1, 0)], 2, 6)
     found = full_ranks(scores, targets, seen)
     assert pairs_of(found) == [(0, 2), (3, 0), (0, 0), (3, 0), (1, 2), (0, 0)]
-    assert found.expected.tolist() == [2, 4, 1, 4, 3, 1]
 
 
 def test_the_memory_decides_how_many_users_are_scored_at_a_time() -> None:

@@ -12,13 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq, linprog
 
 from counterplay.errors import ConfigError, DataError
-from counterplay.metrics.sensitivity import (
-    band,
-    band_of_mean,
-    bands,
-    smallest_flip,
-    statement,
-)
+from counterplay.metrics.sensitivity import band_of_mean, bands, smallest_flip, statement
 
 Floats = NDArray[np.float64]
 VALUE = st.one_of(st.floats(-5, 5), st.integers(-2, 2).map(float))  # integers make ties
@@ -26,6 +20,11 @@ WEIGHT = st.one_of(st.just(1.0), st.floats(1, 100))
 ROWS = st.lists(st.tuples(VALUE, WEIGHT), min_size=1, max_size=8)
 PAIRS = st.lists(st.tuples(VALUE, VALUE, WEIGHT), min_size=1, max_size=7)
 GAMMA = st.floats(1, 20)
+
+
+def band(values: Floats, weights: Floats, gamma: float) -> tuple[float, float]:
+    low, high = bands(values, weights, [gamma])[0].tolist()
+    return low, high
 
 
 def columns(rows: list[tuple[float, ...]]) -> Floats:

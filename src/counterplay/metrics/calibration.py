@@ -17,13 +17,7 @@ _RIDGE = 1e-6  # keeps perfectly separated scores from infinite slopes
 def as_logits(
     scores: NDArray[np.floating], outcomes: NDArray[np.bool_], wanted: NDArray[np.floating]
 ) -> NDArray[np.float64]:
-    """Fit `P(observed) = σ(a · score + b)` and return a · wanted + b.
-
-    Example:
-        >>> scores, outcomes = np.array([0.0, 0.0, 1.0, 1.0]), np.array([0, 1, 1, 1], dtype=bool)
-        >>> float(as_logits(scores, outcomes, np.array([0.0]))[0].round(3))
-        0.0
-    """
+    """Fit `P(observed) = σ(a · score + b)` and return a · wanted + b."""
     slope, intercept = logistic_fit(scores, outcomes)
     logits: NDArray[np.float64] = slope * wanted.astype(np.float64) + intercept
     return logits

@@ -7,9 +7,9 @@ rank, a user's relevant items add up to
 
 where i runs over the items that the user has not seen, and y says whether an exposed item was
 taken. It is right if either the relevance model or the propensities are. It needs the rows that
-were exposed and *not* taken: a log of clicks alone cannot correct a relevance model, because what
-contradicts it is missing. Only the first k places of a ranking have a value, so the sum on the left
-needs k of them; where scores tie, both sides have the mean over all orders of the ties.
+were exposed and *not* taken: clicks alone never contradict a relevance model. Only the first k
+places have a value, so the sum on the left needs k of them; where scores tie, both sides have the
+mean over all orders of the ties.
 """
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ def doubly_robust(
 ) -> tuple[dict[tuple[str, int], NDArray[np.float64]], NDArray[np.float64]]:
     """Return numerators by metric and k and denominators, each one number a user, `[U]`.
 
-    The estimate is the sum of the ones over the sum of the others; `counterplay.bootstrap` takes
-    both, with `np.arange(U)` as clusters.
+    The estimate is the ratio of their sums; `bootstrap` takes both, with users as clusters.
 
     Args:
         scores: The candidate.

@@ -28,48 +28,43 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-Values = dict[tuple[str, int], "NDArray[np.float64]"]  # by metric and k, a value a row
+Values = dict[tuple[str, int], "NDArray[np.float64]"]  # by metric and k, a value for each row
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Estimate(Shown, Convertible):
-    """A number with an account of how far to trust it.
+class WithInterval(Shown, Convertible):
+    """A dataclass of flat values, with an interval from `low` to `high`."""
 
-    Attributes:
-        metric: What is measured.
-        k: Its cutoff.
-        estimator: standard, popularity, propensity, robust, robust-shared, logged or oracle.
-        protocol: full, or sampled-n.
-        value: The estimate.
-        low: Lower end of its interval.
-        high: Upper end.
-        level: Of the interval.
-        n: Number of rows.
-        ess: Effective sample size of the weights.
-        top_share: Share of the weight that the heaviest 1% of the rows carry.
-        normalised: Whether the weights were.
-    """
-
-    metric: str
-    k: int
-    estimator: str
-    protocol: str
-    value: float
-    low: float
-    high: float
-    level: float
-    n: int
-    ess: float
-    top_share: float
-    normalised: bool
+    __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON; an interval that is not there is None."""
-        return asdict(self) | {"low": finite(self.low), "high": finite(self.high)}
+        values: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
+        return values | {"low": finite(values["low"]), "high": finite(values["high"])}
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one row of flat values."""
         return [self.to_dict()]
+
+    def _columns(self) -> dict[str, list[object]]:
+        return {name: [value] for name, value in self.to_dict().items()}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Estimate(WithInterval):
+    """A metric's estimate, with what says how far to trust it."""
+
+    metric: str
+    k: int  #: The cutoff.
+    estimator: str  #: Its name in `ESTIMATORS`.
+    protocol: str  #: full, or sampled-n.
+    value: float
+    low: float  #: Lower end of the interval.
+    high: float
+    level: float  #: Of the interval.
+    n: int  #: Number of rows.
+    ess: float  #: Effective sample size of the weights.
+    top_share: float  #: Share of the weight that the heaviest 1% of the rows carry.
+    normalised: bool  #: Whether the weights were.
 
     def _title(self) -> str:
         return (
@@ -77,9 +72,6 @@ class Estimate(Shown, Convertible):
             f"{between(self.low, self.high, self.level)}, {self.estimator}, {self.protocol}; "
             f"{self.n:,} rows, effective {self.ess:,.0f}"
         )
-
-    def _columns(self) -> dict[str, list[object]]:
-        return {name: [value] for name, value in self.to_dict().items()}
 
 
 def finite(value: float) -> float | None:
@@ -123,9 +115,9 @@ def estimates(
     """Estimate every metric from its row values, with bootstrap intervals over users.
 
     Args:
-        values: By metric and k, a value a row.
+        values: By metric and k, a value for each row.
         weights: Inverse propensities of the rows.
-        clusters: The user of each row, 0 to their number.
+        clusters: The user of each row.
         rng: Stream of the bootstrap.
         estimator: Its name, for the record.
         protocol: The ranking protocol, for the record.

@@ -14,7 +14,7 @@ from scipy.stats import rankdata
 from counterplay.errors import DataError
 from counterplay.metrics.estimates import finite
 from counterplay.metrics.intervals import bootstrap, effective_sample_size, interval, top_share
-from counterplay.metrics.measures import coverage, gini, mean_popularity
+from counterplay.metrics.measures import coverage, gini_of_lists, mean_popularity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,19 +28,10 @@ _N_CALIBRATION_BINS = 10
 
 
 def spread_of_propensities(weights: NDArray[np.float64], *, floor: float = 0.01) -> dict[str, Any]:
-    """Return how the propensities behind some weights are spread, and how far the rows carry.
+    """Return quantiles and a histogram of the propensities behind some weights `[n]`.
 
     The histogram's edges are log-spaced from the floor to 1, or from the smallest propensity where
     that is smaller: so estimators that keep to the floor have the same edges.
-
-    Args:
-        weights: Inverse propensities, 1 or more, `[n]`.
-        floor: The smallest propensity to be expected.
-
-    Example:
-        >>> found = spread_of_propensities(np.array([1.0, 2.0, 2.0]))
-        >>> found["n"], found["quantiles"]["50%"], sum(found["counts"])
-        (3, 0.5, 3)
     """
     ess, share = effective_sample_size(weights), top_share(weights)
     if weights.min() < 1:
@@ -52,13 +43,12 @@ def spread_of_propensities(weights: NDArray[np.float64], *, floor: float = 0.01)
     edges = np.geomspace(min(floor, float(propensities.min())), 1, _N_BINS + 1)
     counts, _ = np.histogram(propensities, edges)
     quantiles = np.quantile(propensities, QUANTILES)
+    named = zip((f"{level:.0%}" for level in QUANTILES), quantiles.tolist(), strict=True)
     return {
         "n": len(weights),
         "ess": ess,
         "top_share": share,
-        "quantiles": {
-            f"{level:.0%}": float(value) for level, value in zip(QUANTILES, quantiles, strict=True)
-        },
+        "quantiles": dict(named),
         "edges": edges.tolist(),
         "counts": counts.tolist(),
     }
@@ -86,12 +76,7 @@ def popularity_deciles(events: NDArray[np.integer]) -> NDArray[np.int64]:
 def decile_shares(
     deciles: NDArray[np.integer], amounts: NDArray[np.number] | None = None
 ) -> list[float]:
-    """Return each decile's share of the rows, or of their amounts; all 0 where there are none.
-
-    Example:
-        >>> decile_shares(np.array([1, 10, 10, 10]))
-        [0.25, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.75]
-    """
+    """Return each decile's share of the rows, or of their amounts; all 0 where there are none."""
     totals = np.bincount(deciles, amounts, N_DECILES + 1)[1:]
     shares: list[float] = (totals / max(1, totals.sum())).tolist()
     return shares
@@ -112,12 +97,9 @@ def deciles_of_items(
 def popularity_of_lists(
     lists: NDArray[np.integer], deciles: NDArray[np.integer], events: NDArray[np.integer]
 ) -> dict[str, Any] | None:
-    """Return how popular recommended items are; None where the lists have nothing but padding.
+    """Return how popular the items of lists `[U, k]` are; None where they have only padding, -1.
 
-    Args:
-        lists: Items, -1 for padding, `[U, k]`.
-        deciles: Of all items, `[n_items]`.
-        events: Their training events, `[n_items]`.
+    Deciles and training events are those of all items, `[n_items]`.
     """
     recommended = lists[lists >= 0]
     if not recommended.size:
@@ -126,7 +108,7 @@ def popularity_of_lists(
         "shares": decile_shares(deciles[recommended]),
         "mean_popularity": mean_popularity(lists, events),
         "coverage": coverage(lists, len(events)),
-        "gini": gini(lists, len(events)),
+        "gini": gini_of_lists(lists, len(events)),
     }
 
 
@@ -141,15 +123,8 @@ def means_by_decile(
 ) -> list[dict[str, Any]]:
     """Return the plain mean of each metric's rows, decile by decile, with intervals over users.
 
-    A decile without rows has no mean, and one with fewer than two users no interval.
-
-    Args:
-        values: By metric and k, a value a row, `[n]` each.
-        deciles: Of the rows' items, `[n]`.
-        clusters: The user of each row, `[n]`.
-        rng: Stream of the bootstrap.
-        level: Of the intervals.
-        n_resamples: Of the bootstrap.
+    `values`, `deciles` of the items and `clusters`, the users, have a value for each row, `[n]`. A
+    decile without rows has no mean, and one with fewer than two users no interval.
     """
     matrix = np.stack([np.asarray(each, dtype=np.float64) for each in values.values()], axis=1)
     counts = np.bincount(deciles, minlength=N_DECILES + 1)[1:]
@@ -195,16 +170,12 @@ def calibration(estimated: NDArray[np.floating], true: NDArray[np.floating]) -> 
     twice = np.rint(2 * ranks).astype(np.int64)
     _, bins = np.unique((twice - 1) * _N_CALIBRATION_BINS // (2 * len(ranks)), return_inverse=True)
     counts = np.bincount(bins)
+    means = ((np.bincount(bins, each) / counts).tolist() for each in (estimated, true))
     varied = np.ptp(ranks) > 0 and np.ptp(true_ranks) > 0
     return {
         "correlation": float(np.corrcoef(ranks, true_ranks)[0, 1]) if varied else None,
         "bins": [
             {"n": n, "estimated": one, "true": other}
-            for n, one, other in zip(
-                counts.tolist(),
-                (np.bincount(bins, estimated) / counts).tolist(),
-                (np.bincount(bins, true) / counts).tolist(),
-                strict=True,
-            )
+            for n, one, other in zip(counts.tolist(), *means, strict=True)
         ],
     }

@@ -59,11 +59,7 @@ def bootstrap(
         clusters: The user of each row, any integers of 0 or more, `[n]`.
         rng: Where the counts come from.
         n_resamples: Number of resamples.
-        memory: Bytes to work in beside the clusters' sums, 80 KiB at least; no result depends
-            on it.
-
-    Returns:
-        `[n_resamples, m]`.
+        memory: Bytes to work in beside the clusters' sums; no result depends on it.
 
     Example:
         >>> rng, weights = np.random.default_rng(0), np.array([1.0, 2.0, 4.0])
@@ -105,9 +101,6 @@ def interval(
 def resamples_needed(level: float) -> int:
     """Return the fewest resamples that tell an interval at `level`: `BEYOND` beyond each end.
 
-    The end of an interval is a quantile of the resamples. With fewer of them it would be read off
-    the one or two most extreme, and below 1 it would be no quantile at all.
-
     Example:
         >>> resamples_needed(0.95), resamples_needed(0.99)
         (200, 1000)
@@ -142,21 +135,15 @@ def effective_sample_size(weights: NDArray[np.floating]) -> float:
     return float(scaled.sum() ** 2 / np.square(scaled).sum())
 
 
-def top_share(weights: NDArray[np.floating], share: float = 0.01) -> float:
-    """Return the part of the total weight that the heaviest `share` of rows carries.
-
-    At least one row is counted.
+def top_share(weights: NDArray[np.floating]) -> float:
+    """Return the part of the total weight that the heaviest 1% of rows, at least one, carries.
 
     Example:
         >>> top_share(np.array([1.0, 4.0, 3.0]))
         0.5
     """
     check_weights(weights)
-    if not 0 < share <= 1:
-        raise ConfigError(
-            f"the share of rows must lie above 0 and up to 1; found {share}; give 0.01 for 1%"
-        )
-    n_top = max(1, round(share * len(weights)))
+    n_top = max(1, round(0.01 * len(weights)))
     scaled = weights.astype(np.float64) / weights.max()
     heaviest = np.partition(scaled, len(scaled) - n_top)[len(scaled) - n_top :]
     return float(heaviest.sum() / scaled.sum())
@@ -167,10 +154,6 @@ def weight_warning(weights: NDArray[np.floating]) -> str | None:
 
     A handful is an effective sample below `SMALL_SHARE` of the rows, or below `FEW_ROWS` and
     half of the rows: few rows of like weight are not the weights' fault.
-
-    Example:
-        >>> weight_warning(np.ones(50)) is None
-        True
     """
     effective, n = effective_sample_size(weights), len(weights)
     if effective >= SMALL_SHARE * n and effective >= min(FEW_ROWS, n / 2):
@@ -230,8 +213,8 @@ def random_sums(
 ) -> NDArray[np.float64]:
     """Return Σ_u factor_u · sums_u for `n` draws of the factors, `[n_clusters, k]` to `[n, k]`.
 
-    `draw(rows, width, rng)` returns factors `[rows, width]`. It is asked for one block of
-    clusters after the other, so how many rows are asked for at a time changes nothing.
+    `draw(rows, width, rng)` returns factors `[rows, width]`, for one block of clusters after the
+    other, so how many rows are asked for at a time changes nothing.
     """
     if n < 1:
         raise ConfigError(f"at least one draw must be asked for; found {n}; give 1000 or more")
@@ -246,12 +229,6 @@ def random_sums(
     return totals
 
 
-def random_words(rows: int, n_bits: int, rng: np.random.Generator) -> NDArray[np.uint64]:
-    """Return `n_bits` random bits or more for each row; row follows row in the stream."""
-    size = (rows, -(-n_bits // 64))
-    return rng.integers(2**64 - 1, size=size, dtype=np.uint64, endpoint=True)
-
-
 def check_weights(weights: NDArray[np.floating]) -> None:
     """Raise unless weights are finite, none is below 0, and one is above it."""
     if not (len(weights) and np.isfinite(weights).all() and weights.min() >= 0 < weights.max()):
@@ -264,6 +241,8 @@ def check_weights(weights: NDArray[np.floating]) -> None:
 
 def poisson_counts(rows: int, width: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Return how often each cluster is in each resample, `[rows, width]`."""
-    draws = random_words(rows, 16 * width, rng).view(np.uint16)
+    size = (rows, -(-16 * width // 64))  # 16 random bits a count, row after row in the stream
+    words = rng.integers(2**64 - 1, size=size, dtype=np.uint64, endpoint=True)
+    draws = words.view(np.uint16)
     counts: NDArray[np.float64] = _COUNT_OF.take(draws[:, :width], mode="clip")
     return counts

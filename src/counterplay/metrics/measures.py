@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from counterplay.data.profile import gini
 from counterplay.errors import ConfigError, DataError
 from counterplay.metrics.ranks import Ranks
 from counterplay.metrics.ties import TiedBlocks
@@ -172,18 +173,6 @@ def rating_errors(
     return {"mse": error**2, "mae": np.abs(error)}
 
 
-def rmse(squared_errors: NDArray[np.floating]) -> float:
-    """Return √ of the mean of squared errors, `[n]`.
-
-    Example:
-        >>> rmse(np.array([1.0, 7.0]))
-        2.0
-    """
-    if not len(squared_errors):
-        raise DataError("a mean must have rows; found none; leave empty parts out")
-    return float(np.sqrt(np.mean(squared_errors, dtype=np.float64)))
-
-
 def coverage(items: NDArray[np.integer], n_items: int) -> float:
     """Return the share of items that any of the lists `[U, k]` has; -1 is padding.
 
@@ -194,19 +183,16 @@ def coverage(items: NDArray[np.integer], n_items: int) -> float:
     return float(np.mean(_times_recommended(items, n_items) > 0))
 
 
-def gini(items: NDArray[np.integer], n_items: int) -> float:
+def gini_of_lists(items: NDArray[np.integer], n_items: int) -> float:
     """Return the Gini coefficient of how often the lists `[U, k]` have each item; -1 is padding.
 
-    Σ (2i − n − 1) xᵢ / (n Σ xᵢ) with x ascending, i from 1: 0 where all items are recommended
-    equally often, 1 − 1/n where one takes every place.
+    It is 0 where all items are recommended equally often, 1 − 1/n where one takes every place.
 
     Example:
-        >>> gini(np.array([[0, 1], [1, -1]]), n_items=4)  # 0, 0, 1 and 2 times
+        >>> gini_of_lists(np.array([[0, 1], [1, -1]]), n_items=4)  # 0, 0, 1 and 2 times
         0.5833333333333334
     """
-    times = np.sort(_times_recommended(items, n_items, least=1))
-    weights = 2 * np.arange(1, n_items + 1) - n_items - 1
-    return float((weights @ times) / (n_items * times.sum()))
+    return gini(_times_recommended(items, n_items, least=1))
 
 
 def mean_popularity(items: NDArray[np.integer], events: NDArray[np.integer]) -> float:

@@ -9,10 +9,9 @@ With a model that predicts the reward ρ of the action, and ρ̄ = Σ π(a) ρ(a
     dm     mean(ρ̄)                  as good as its model, which its interval takes for the truth
     dr     mean(ρ̄ + w · (r − ρ))    unbiased whatever the model, and steadier with a good one
 
-All of this needs a log that could have shown whatever the new policy shows, and a policy that
-was not learned from it. DR needs, besides, a ρ that was not fitted to the row it predicts: on its
-own log, a model must be cross-fitted, as `reward_by_action` is. Each estimator is a ratio of sums
-over rows, and an interval resamples numerators and denominators together, by cluster.
+All of this needs a log that could have shown whatever the new policy shows, and a policy that was
+not learned from it. DR also needs a ρ that was not fitted to the row it predicts: on its own log, a
+model must be cross-fitted, as `reward_by_action` is.
 """
 
 from __future__ import annotations
@@ -111,11 +110,8 @@ def policy_values(
 def item_policy(policy: ArrayLike, actions: ArrayLike, position: ArrayLike | None = None) -> Floats:
     """Return the probabilities of `actions` `[n]` under a policy, `[n]`.
 
-    Args:
-        policy: Counts or probabilities, brought to a sum of 1: `[n_actions]`; with positions
-            `[n_positions, n_actions]`; or where they differ by row, `[n, n_actions]`.
-        actions: Logged actions.
-        position: Their positions, `[n]`, as places of the policy's lines.
+    The policy has counts or probabilities, brought to a sum of 1: `[n_actions]`; with the actions'
+    positions `[n]`, `[n_positions, n_actions]`; or where they differ by row, `[n, n_actions]`.
 
     Example:
         >>> item_policy([6, 3, 1], [0, 2, 2])
@@ -160,17 +156,8 @@ def reward_by_action(
     """Predict a reward by the mean of its action, and position, in the other folds.
 
     `(sum + prior · mean) / (count + prior)`, all of it over the rows of the other folds: no
-    prediction knows its own row, nor another one of its cluster.
-
-    Args:
-        rewards: What the logged actions brought, `[n]`.
-        actions: Logged actions, `[n]`.
-        n_actions: How many there are to choose from.
-        rng: Deals clusters into folds.
-        position: Positions of the actions, `[n]`.
-        clusters: Rows that share a fold, `[n]`; else each alone.
-        prior: How many rows the overall mean counts for, above 0.
-        n_folds: At least 2.
+    prediction knows its own row, nor another one of its cluster. Rewards, actions, positions and
+    clusters are `[n]`; the overall mean counts for `prior` rows.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -225,7 +212,12 @@ def _lines(
 
 
 def _column(
-    name: str, values: ArrayLike, n: int, must: str = "", low: float = -1e300, high: float = 1e300
+    name: str,
+    values: ArrayLike,
+    n: int,
+    must: str = "finite",
+    low: float = -1e300,
+    high: float = 1e300,
 ) -> Floats:
     """Return `values` as numbers of `low` to `high`, `[n]`, or say what is wrong with them."""
     column = np.asarray(values, dtype=np.float64)
@@ -238,7 +230,7 @@ def _column(
     bad = ~((column >= low) & (column <= high)) | (whole & (np.floor(column) != column))
     if bad.any():
         raise DataError(
-            f"{name} must be {must or 'finite'}; found {column[bad][0]} in row {np.argmax(bad)}; "
+            f"{name} must be {must}; found {column[bad][0]} in row {np.argmax(bad)}; "
             "correct such rows, or leave them out"
         )
     return column

@@ -1,11 +1,10 @@
 """Ranks of targets among their candidates, by counting: nothing is sorted.
 
-A rank is 1 for the best. Where scores tie, a target has no one rank: it is known how many
-candidates are above it and how many beside it, and `ranking_metrics` takes the mean of a metric
-over the tied places. What a user has in training is no candidate, unless it is the target itself.
-Work goes in chunks under a budget of memory, several at a time. A model is asked for the same
-number of users each time, because matrix products round differently by shape: so what comes out
-does not depend on the budget, unless it is tiny.
+A rank is 1 for the best. Where scores tie, a target has no one rank: candidates above it and beside
+it are counted, and `ranking_metrics` takes the mean of a metric over the tied places. What a user
+has in training is no candidate, unless it is the target itself. Work goes in chunks under a budget
+of memory. A model is asked for the same number of users each time, because matrix products round
+differently by shape: so results do not depend on the budget, unless it is tiny.
 """
 
 from __future__ import annotations
@@ -40,26 +39,13 @@ class Ranks:
     """Where targets stand: each on one of the places above + 1 … above + tied + 1.
 
     Ties are broken at random, so each of these places is equally likely.
-
-    Attributes:
-        above: Candidates with a better score, `[n]`.
-        tied: Other candidates with the same score, `[n]`.
-
-    Example:
-        >>> Ranks(above=np.array([0, 3]), tied=np.array([0, 2])).expected
-        array([1., 5.])
     """
 
-    above: NDArray[np.int64]
-    tied: NDArray[np.int64]
+    above: NDArray[np.int64]  #: Candidates with a better score, `[n]`.
+    tied: NDArray[np.int64]  #: Other candidates with the same score, `[n]`.
 
     def __len__(self) -> int:
         return len(self.above)
-
-    @property
-    def expected(self) -> NDArray[np.float64]:
-        """The mean rank, `1 + above + tied / 2`; the mean of a metric is no function of it."""
-        return 1 + self.above + self.tied / 2
 
 
 def full_ranks(

@@ -53,9 +53,8 @@ def top_k(
         memory: Bytes at a time.
     """
     parts = list(_parts(scores, users, seen, k, memory, ties))
-    if not parts:
-        return np.empty((0, k), dtype=np.int32), np.empty((0, k), dtype=np.float32)
-    items, found = zip(*parts, strict=True)
+    none = np.empty((0, max(k, 0)), dtype=np.int32)
+    items, found = zip(*(parts or [(none, none.astype(np.float32))]), strict=True)
     return np.concatenate(items), np.concatenate(found)
 
 

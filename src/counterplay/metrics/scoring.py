@@ -35,8 +35,8 @@ class ModelScores:
     Args:
         model: Any scorer.
         seen: What users did before they are asked for: the histories of models that read them.
-        train: The rows that it was trained on, as it was given them. Users of whom it knows nothing
-            are then scored by popularity (see `Fallback`), and not by how it was initialised.
+        train: The rows that it was trained on; with them, users of whom it knows nothing are scored
+            by popularity (see `Fallback`), and not by how it was initialised.
     """
 
     def __init__(
@@ -52,21 +52,22 @@ class ModelScores:
         """Return the scores of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""
         with torch.no_grad():
             scores = self.model(self._tensor(users), self._tensor(items), self._history(users))
-        return self._filled(_numbers(scores), users, items)
+        return self._filled(scores, users, items)
 
     def of_all(self, users: NDArray[np.integer]) -> NDArray[np.floating]:
         """Return the scores of all items for `users` `[B]`, `[B, n_items]`."""
         with torch.no_grad():
             scores = self.model.score_all(self._tensor(users), self._history(users))
-        return self._filled(_numbers(scores), users)
+        return self._filled(scores, users)
 
     def _filled(
         self,
-        found: NDArray[np.floating],
+        scores: torch.Tensor,
         users: NDArray[np.integer],
         items: NDArray[np.integer] | None = None,
     ) -> NDArray[np.floating]:
         """Put in what users get of whom the model knows nothing; without `items`, of all."""
+        found: NDArray[np.floating] = scores.float().cpu().numpy()
         if self.fallback is not None:
             unknown = np.flatnonzero(self.fallback.unknown[users])
             everybody = self.fallback.items
@@ -82,15 +83,9 @@ class ModelScores:
 
 
 class TableScores:
-    """Scores that were computed elsewhere, given pair by pair.
+    """Scores of elsewhere, `[n]`, by user and item index; pairs that are not given come last.
 
-    Pairs that are not given come after all that are.
-
-    Args:
-        user: User index of each score, `[n]`.
-        item: Item index of each score, `[n]`.
-        score: The scores, `[n]`; no pair may occur twice.
-        n_items: Number of items.
+    No pair may occur twice.
     """
 
     def __init__(
@@ -127,8 +122,3 @@ class TableScores:
         place = begins[rows] + np.arange(len(rows)) - first[rows]
         found[rows, self.pairs[place] % self.n_items] = self.scores[place]
         return found
-
-
-def _numbers(scores: torch.Tensor) -> NDArray[np.floating]:
-    numbers: NDArray[np.floating] = scores.float().cpu().numpy()
-    return numbers

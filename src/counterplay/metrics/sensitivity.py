@@ -27,33 +27,16 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-14  # a sum this small beside the sum of its magnitudes is 0
 
 
-def band(
-    values: NDArray[np.floating], weights: NDArray[np.floating], gamma: float
-) -> tuple[float, float]:
-    """Return the least and the greatest `Σ w'v / Σ w'` over all weights that Γ admits.
-
-    Args:
-        values: v, `[n]`.
-        weights: The fitted w = 1 / q, not normalised, `[n]`.
-        gamma: Γ, 1 or more.
-
-    Example:
-        >>> band(np.array([0.0, 1.0]), np.array([2.0, 2.0]), 2.0)
-        (0.3333333333333333, 0.6666666666666666)
-    """
-    low, high = bands(values, weights, [gamma])[0].tolist()
-    return low, high
-
-
 def bands(
     values: NDArray[np.floating],
     weights: NDArray[np.floating],
     gammas: Sequence[float] | NDArray[np.floating],
 ) -> NDArray[np.float64]:
-    """Return the band of each Γ, `[len(gammas), 2]`.
+    """Return the least and the greatest `Σ w'v / Σ w'` that each Γ ≥ 1 admits, `[len(gammas), 2]`.
 
-    The extremes give one end of their range to all values below a threshold and the other end to
-    all above it; prefix sums over the sorted values hold every threshold at once.
+    The values v and the fitted weights w = 1 / q, not normalised, are `[n]`. The extremes give one
+    end of their range to all values below a threshold and the other end to all above it; prefix
+    sums over the sorted values hold every threshold at once.
 
     Example:
         >>> bands(np.array([0.0, 1.0]), np.array([2.0, 2.0]), [1, 3])
@@ -100,14 +83,9 @@ def smallest_flip(
 ) -> float:
     """Return the smallest Γ at which two models, under the same weights, could change places.
 
-    With d the better model's values minus the other's, the least `Σ w'd` is `A + B / Γ + C · Γ`:
-    A = Σ d, B = Σ (w − 1) d over d > 0, C the same over d < 0. The answer is its root: 1 if the
-    two are equal, infinite if no Γ will do.
-
-    Args:
-        first: Values of one model, `[n]`; more is better.
-        second: Values of the other, row by row the same as `first`, `[n]`.
-        weights: The fitted w = 1 / q, `[n]`.
+    With d the better model's values minus the other's on the same rows, the least `Σ w'd` is
+    `A + B / Γ + C · Γ`: A = Σ d, B = Σ (w − 1) d over d > 0, C the same over d < 0. The answer is
+    its root: 1 if the two are equal, infinite if no Γ will do.
 
     Example:
         >>> smallest_flip(np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.array([5.0, 2.0]))

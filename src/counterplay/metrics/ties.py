@@ -33,11 +33,8 @@ if TYPE_CHECKING:
 class TiedBlocks:
     """The targets within the largest cut-off, by group and place; those that tie are a block.
 
-    Args:
-        above: Candidates before each target, `[n]`.
-        tied: Other candidates beside it, `[n]`.
-        group: Whose list it is, `[n]`.
-        n: Each group's targets, within the cut-off or not, `[n_groups]`.
+    Candidates `above` each target and `tied` with it, and the target's `group`, are `[n]`; the
+    groups' numbers of targets `n`, within the cut-off or not, `[n_groups]`.
     """
 
     def __init__(self, above: Counts, tied: Counts, group: Counts, n: Counts) -> None:
@@ -94,7 +91,7 @@ class TiedBlocks:
 
     def dcg(self, k: int) -> Floats:
         """Return the mean of Σ 1 / log2(1 + r) over ranks r within k, `[n_groups]`."""
-        return self._total(self._share() * self._sums(self._gains, k))
+        return self._total(self.targets / self.size * self._sums(self._gains, k))
 
     def precisions(self, k: int) -> Floats:
         """Return the mean of Σ p(r) over targets within k, `[n_groups]`."""
@@ -102,7 +99,8 @@ class TiedBlocks:
         # Σ (r − a − 1) / r = c − (a + 1) Σ 1 / r
         earlier = self._within(k) - (self.above + 1) * inverses
         others = (self.targets - 1) / np.maximum(self.size - 1, 1)
-        return self._total(self._share() * ((self.before + 1) * inverses + others * earlier))
+        share = self.targets / self.size  # how likely each of a block's places has a target
+        return self._total(share * ((self.before + 1) * inverses + others * earlier))
 
     def possible(self, k: int) -> Counts:
         """Return the hits that a list of k may have, `[n_groups]`; 1 where there are no targets."""
@@ -118,11 +116,6 @@ class TiedBlocks:
     def _within(self, k: int) -> Counts:
         """Return how many of each block's places are within k."""
         return np.clip(k - self.above, 0, self.size)
-
-    def _share(self) -> Floats:
-        """Return how likely each of a block's places has a target."""
-        share: Floats = self.targets / self.size
-        return share
 
     def _sums(self, values: Floats, k: int) -> Floats:
         """Add `values` of places up over each block's places within k."""
