@@ -39,10 +39,9 @@ from counterplay.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from counterplay.metrics.arrays import Doubles, Floats
 
-    Floats = NDArray[np.float64]
-    _Solved = tuple[Floats, Floats]  # what each ρ adds to the plain mean, and its γ
+    _Solved = tuple[Doubles, Doubles]  # what each ρ adds to the plain mean, and its γ
 
 Cost = Literal["absolute", "squared", "weight"]
 
@@ -65,9 +64,9 @@ class Certificate:
 
 
 def certificates(
-    losses: NDArray[np.floating],
-    propensities: NDArray[np.floating],
-    rhos: Sequence[float] | NDArray[np.floating],
+    losses: Floats,
+    propensities: Floats,
+    rhos: Sequence[float] | Floats,
     *,
     floor: float,
     cost: Cost = "absolute",
@@ -105,18 +104,18 @@ def certificates(
     ]
 
 
-def _gains(delta: Floats, q: Floats, drops: Floats) -> Floats:
+def _gains(delta: Doubles, q: Doubles, drops: Doubles) -> Doubles:
     """Return δ / (q − drop) − δ / q."""
     return delta * drops / (q * (q - drops))
 
 
-def _costs(q: Floats, drops: Floats, cost: Cost) -> Floats:
+def _costs(q: Doubles, drops: Doubles, cost: Cost) -> Doubles:
     if cost == "absolute":
         return drops
     return drops**2 if cost == "squared" else drops / (q * (q - drops))
 
 
-def _drops(delta: Floats, q: Floats, gamma: float, floor: float) -> Floats:
+def _drops(delta: Doubles, q: Doubles, gamma: float, floor: float) -> Doubles:
     """Return by how much each propensity falls at the supremum, under the squared cost.
 
     With t = q' / q it is stationary at `t²(1 − t) = δ / 2γq³`; the larger root is the only maximum
@@ -131,7 +130,7 @@ def _drops(delta: Floats, q: Floats, gamma: float, floor: float) -> Floats:
     return np.where(delta > 0, np.where(net >= net_full, inner, full), 0)
 
 
-def _by_order(delta: Floats, q: Floats, radii: Floats, floor: float, cost: Cost) -> _Solved:
+def _by_order(delta: Doubles, q: Doubles, radii: Doubles, floor: float, cost: Cost) -> _Solved:
     """Spend ρ on the rows that gain most for it; under these costs a row moves all or nothing."""
     delta, q, n = delta[q > floor], q[q > floor], len(q)
     rates = delta / (floor * q if cost == "absolute" else 1)  # gain / cost
@@ -143,7 +142,7 @@ def _by_order(delta: Floats, q: Floats, radii: Floats, floor: float, cost: Cost)
     return np.interp(radii, spent, gained), np.append(rates, 0.0)[place]
 
 
-def _by_root(delta: Floats, q: Floats, radii: Floats, floor: float) -> _Solved:
+def _by_root(delta: Doubles, q: Doubles, radii: Doubles, floor: float) -> _Solved:
     """Find the γ at which T_γ costs just ρ: the minimum, since T_γ costs less as γ grows."""
 
     def unspent(gamma: float, rho: float) -> float:
@@ -163,18 +162,13 @@ def _by_root(delta: Floats, q: Floats, radii: Floats, floor: float) -> _Solved:
 
 
 def _checked(
-    losses: NDArray[np.floating],
-    propensities: NDArray[np.floating],
-    floor: float,
-    cost: str,
-) -> tuple[Floats, Floats]:
+    losses: Floats, propensities: Floats, floor: float, cost: str
+) -> tuple[Doubles, Doubles]:
     if cost not in get_args(Cost):
         known = ", ".join(get_args(Cost))
         raise ConfigError(f"the cost must be one of {known}; found {cost!r}; take one of them")
     if not 0 < floor < 1:
-        raise ConfigError(
-            f"the floor must be between 0 and 1; found {floor}; take 0.01, say"
-        )
+        raise ConfigError(f"the floor must be between 0 and 1; found {floor}; take 0.01, say")
     delta, q = np.asarray(losses, np.float64), np.asarray(propensities, np.float64)
     if delta.ndim != 1 or delta.shape != q.shape or not len(delta):
         raise DataError(

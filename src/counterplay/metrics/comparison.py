@@ -39,9 +39,7 @@ from counterplay.metrics.intervals import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from counterplay.metrics.arrays import Doubles, Floats, Integers
 
 
 _ROUNDING = 1e-12  # spreads below that share of what they are made of are none
@@ -81,9 +79,9 @@ class Difference(WithInterval):
 
 
 def compare(
-    values: Mapping[str, NDArray[np.floating]],
-    weights: NDArray[np.floating],
-    clusters: NDArray[np.integer],
+    values: Mapping[str, Floats],
+    weights: Floats,
+    clusters: Integers,
     rng: np.random.Generator,
     *,
     reference: str | None = None,
@@ -139,8 +137,8 @@ def compare(
 
 
 def _simultaneous(
-    tops: Floats, bottoms: Floats, rng: np.random.Generator, n_resamples: int, level: float
-) -> tuple[Floats, Floats, Floats, Floats]:
+    tops: Doubles, bottoms: Doubles, rng: np.random.Generator, n_resamples: int, level: float
+) -> tuple[Doubles, Doubles, Doubles, Doubles]:
     """Return ΣT / ΣB, the ends of its interval and its p-value, `[m]` each.
 
     T is `[n_users, m]`, a column a difference; B is `[n_users, 1]`.
@@ -172,8 +170,8 @@ def _simultaneous(
 
 
 def _deviations(
-    rest: Floats, bottoms: Floats, rng: np.random.Generator, n_resamples: int
-) -> Floats:
+    rest: Doubles, bottoms: Doubles, rng: np.random.Generator, n_resamples: int
+) -> Doubles:
     """Return |d* − d| / s* of each resample, `[n_resamples, m]`, from T − d·B `[n_users, m]` and B.
 
     It is |Σ e| / √Σ(e − (Σe / ΣB) · B)² over the resample's users, with e = T − d·B; 0 for a
@@ -188,13 +186,13 @@ def _deviations(
         mean = shift / below
         spread = squares - 2 * mean * products + mean**2 * below_squares
         spread[~(spread > _ROUNDING * squares)] = 0.0
-        found: Floats = np.abs(shift) / np.sqrt(spread)
+        found: Doubles = np.abs(shift) / np.sqrt(spread)
     found[np.isnan(found)] = np.inf
     found[:, ~rest.any(axis=0)] = 0.0
     return found
 
 
-def _lonely(bottoms: Floats) -> float:
+def _lonely(bottoms: Doubles) -> float:
     """Return the share of resamples that have one user alone, or nobody.
 
     A user is absent with probability 1 / e, so it is e⁻ⁿ · (1 + n · (e − 1)).
@@ -203,7 +201,7 @@ def _lonely(bottoms: Floats) -> float:
     return math.exp(-n) * (1 + n * (math.e - 1))
 
 
-def _table(columns: list[NDArray[np.floating]], weights: NDArray[np.floating]) -> Floats:
+def _table(columns: list[Floats], weights: Floats) -> Doubles:
     shapes = {column.shape for column in columns}
     if shapes != {weights.shape} or weights.ndim != 1:
         raise DataError(

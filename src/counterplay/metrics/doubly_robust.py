@@ -26,9 +26,8 @@ from counterplay.metrics.recommendations import relevance_by_place
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from counterplay.data.interactions import Interactions
+    from counterplay.metrics.arrays import Doubles, Flags, Floats, Integers
     from counterplay.metrics.scoring import Scores
 
 
@@ -36,16 +35,16 @@ def doubly_robust(
     scores: Scores,
     relevance: Scores,
     exposed: Interactions,
-    outcomes: NDArray[np.bool_],
+    outcomes: Flags,
     seen: Interactions,
-    ranks: Ranks | NDArray[np.float64],
-    weights: NDArray[np.float64],
+    ranks: Ranks | Doubles,
+    weights: Doubles,
     *,
-    users: NDArray[np.integer] | None = None,
+    users: Integers | None = None,
     names: Sequence[str] = ("hit", "ndcg"),
     k: Sequence[int] = (10,),
     memory: int = MEMORY,
-) -> tuple[dict[tuple[str, int], NDArray[np.float64]], NDArray[np.float64]]:
+) -> tuple[dict[tuple[str, int], Doubles], Doubles]:
     """Return numerators by metric and k and denominators, each one number a user, `[U]`.
 
     The estimate is the ratio of their sums; `bootstrap` takes both, with users as clusters.
@@ -77,7 +76,7 @@ def doubly_robust(
     places = np.arange(max(k))
     at_place = ranking_metrics(places + 1.0, places, names=names, k=k)
 
-    def total(part: slice, found: NDArray[np.floating]) -> NDArray[np.floating]:
+    def total(part: slice, found: Floats) -> Floats:
         return np.asarray(np.nansum(hide(_probabilities(found), users[part], seen), axis=1))
 
     totals = np.empty(len(users))
@@ -90,7 +89,7 @@ def doubly_robust(
     return numerators, totals + np.bincount(user, surprise, minlength=len(users))
 
 
-def _probabilities(found: NDArray[np.floating]) -> NDArray[np.floating]:
+def _probabilities(found: Floats) -> Floats:
     if found.size and (found.min() < 0 or found.max() > 1):
         raise DataError(
             "relevance must be probabilities between 0 and 1; found values from "

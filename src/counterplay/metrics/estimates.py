@@ -26,9 +26,9 @@ from counterplay.metrics.intervals import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+    from counterplay.metrics.arrays import Doubles, Floats, Integers
 
-Values = dict[tuple[str, int], "NDArray[np.float64]"]  # by metric and k, a value for each row
+Values = dict[tuple[str, int], "Doubles"]  # by metric and k, a value for each row
 
 
 class WithInterval(Shown, Convertible):
@@ -79,9 +79,7 @@ def finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def weights_of(
-    propensities: NDArray[np.floating], *, clip: float | None = None
-) -> NDArray[np.float64]:
+def weights_of(propensities: Floats, *, clip: float | None = None) -> Doubles:
     """Return `1 / max(q, clip)`, `[n]`.
 
     Example:
@@ -101,9 +99,9 @@ def weights_of(
 
 
 def estimates(
-    values: Mapping[tuple[str, int], NDArray[np.floating]],
-    weights: NDArray[np.float64],
-    clusters: NDArray[np.integer],
+    values: Mapping[tuple[str, int], Floats],
+    weights: Doubles,
+    clusters: Integers,
     rng: np.random.Generator,
     *,
     estimator: str,
@@ -152,12 +150,8 @@ def estimates(
 
 
 def popularity_propensities(
-    items: NDArray[np.integer],
-    events: NDArray[np.integer],
-    *,
-    exponent: float = 1.0,
-    floor: float = 0.01,
-) -> NDArray[np.float64]:
+    items: Integers, events: Integers, *, exponent: float = 1.0, floor: float = 0.01
+) -> Doubles:
     """Return `max(floor, (events / most events) ^ exponent)`: what is popular was exposed.
 
     Example:
@@ -170,5 +164,5 @@ def popularity_propensities(
             f"{exponent} and {floor}; change them"
         )
     share = events[items] / max(int(events.max(initial=0)), 1)
-    propensities: NDArray[np.float64] = np.maximum(share**exponent, floor)
+    propensities: Doubles = np.maximum(share**exponent, floor)
     return propensities

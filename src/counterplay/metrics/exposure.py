@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from counterplay.metrics.arrays import Doubles, Floats, Integers
+
 N_DECILES = 10
 QUANTILES = (0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0)
 _N_BINS = 24  # of the histogram of propensities
 _N_CALIBRATION_BINS = 10
 
 
-def spread_of_propensities(weights: NDArray[np.float64], *, floor: float = 0.01) -> dict[str, Any]:
+def spread_of_propensities(weights: Doubles, *, floor: float = 0.01) -> dict[str, Any]:
     """Return quantiles and a histogram of the propensities behind some weights `[n]`.
 
     The histogram's edges are log-spaced from the floor to 1, or from the smallest propensity where
@@ -54,7 +56,7 @@ def spread_of_propensities(weights: NDArray[np.float64], *, floor: float = 0.01)
     }
 
 
-def popularity_deciles(events: NDArray[np.integer]) -> NDArray[np.int64]:
+def popularity_deciles(events: Integers) -> NDArray[np.int64]:
     """Return the decile of each item by its training events, 1 to 10, `[n_items]`.
 
     With items in ascending order of events, the lower index first among equals, it is
@@ -73,18 +75,14 @@ def popularity_deciles(events: NDArray[np.integer]) -> NDArray[np.int64]:
     return deciles
 
 
-def decile_shares(
-    deciles: NDArray[np.integer], amounts: NDArray[np.number] | None = None
-) -> list[float]:
+def decile_shares(deciles: Integers, amounts: NDArray[np.number] | None = None) -> list[float]:
     """Return each decile's share of the rows, or of their amounts; all 0 where there are none."""
     totals = np.bincount(deciles, amounts, N_DECILES + 1)[1:]
     shares: list[float] = (totals / max(1, totals.sum())).tolist()
     return shares
 
 
-def deciles_of_items(
-    deciles: NDArray[np.integer], events: NDArray[np.integer]
-) -> list[dict[str, Any]]:
+def deciles_of_items(deciles: Integers, events: Integers) -> list[dict[str, Any]]:
     """Return how many items each decile has, and its share of the training events."""
     items = np.bincount(deciles, minlength=N_DECILES + 1)[1:].tolist()
     shares = decile_shares(deciles, events)
@@ -95,7 +93,7 @@ def deciles_of_items(
 
 
 def popularity_of_lists(
-    lists: NDArray[np.integer], deciles: NDArray[np.integer], events: NDArray[np.integer]
+    lists: Integers, deciles: Integers, events: Integers
 ) -> dict[str, Any] | None:
     """Return how popular the items of lists `[U, k]` are; None where they have only padding, -1.
 
@@ -113,9 +111,9 @@ def popularity_of_lists(
 
 
 def means_by_decile(
-    values: Mapping[tuple[str, int], NDArray[np.floating]],
-    deciles: NDArray[np.integer],
-    clusters: NDArray[np.integer],
+    values: Mapping[tuple[str, int], Floats],
+    deciles: Integers,
+    clusters: Integers,
     rng: np.random.Generator,
     *,
     level: float = 0.95,
@@ -147,7 +145,7 @@ def means_by_decile(
     ]
 
 
-def calibration(estimated: NDArray[np.floating], true: NDArray[np.floating]) -> dict[str, Any]:
+def calibration(estimated: Floats, true: Floats) -> dict[str, Any]:
     """Return how estimated propensities compare with true ones, in bins of about equal count.
 
     Rows of equal estimates stay in one bin, so a constant has one. Self-normalised estimates need

@@ -22,7 +22,7 @@ from counterplay.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from counterplay.metrics.arrays import Doubles, Floats, Integers
 
 # How many of 65,536 equally likely draws stand for a count of 0, 1, …, 8: Poisson(1) to within
 # 2e-5, with a mean and a variance of exactly 1.
@@ -39,14 +39,14 @@ SMALL_SHARE = 0.01  # so is an effective sample below this share of the rows
 
 
 def bootstrap(
-    numerators: NDArray[np.floating],
-    denominators: NDArray[np.floating],
-    clusters: NDArray[np.integer],
+    numerators: Floats,
+    denominators: Floats,
+    clusters: Integers,
     rng: np.random.Generator,
     *,
     n_resamples: int = 1000,
     memory: int = _MEMORY,
-) -> NDArray[np.float64]:
+) -> Doubles:
     """Return the ratio Σ_u c_u · numerator_u / Σ_u c_u · denominator_u of each resample.
 
     The counts c_u ~ Poisson(1) are the same for all columns, so differences of columns are
@@ -77,9 +77,7 @@ def bootstrap(
     return ratios
 
 
-def interval(
-    resamples: NDArray[np.floating], level: float = 0.95
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def interval(resamples: Floats, level: float = 0.95) -> tuple[Doubles, Doubles]:
     """Return the percentile interval of resamples, `[r]` or `[r, m]`, as two arrays `[]` or `[m]`.
 
     NaN resamples are left out; a column of nothing else has the bounds NaN. A level that needs
@@ -123,7 +121,7 @@ def check_resamples(n_resamples: int, level: float) -> None:
         )
 
 
-def effective_sample_size(weights: NDArray[np.floating]) -> float:
+def effective_sample_size(weights: Floats) -> float:
     """Return (Σ w)² / Σ w²: the number of equally weighted rows that would vary as much.
 
     Example:
@@ -135,7 +133,7 @@ def effective_sample_size(weights: NDArray[np.floating]) -> float:
     return float(scaled.sum() ** 2 / np.square(scaled).sum())
 
 
-def top_share(weights: NDArray[np.floating]) -> float:
+def top_share(weights: Floats) -> float:
     """Return the part of the total weight that the heaviest 1% of rows, at least one, carries.
 
     Example:
@@ -149,7 +147,7 @@ def top_share(weights: NDArray[np.floating]) -> float:
     return float(heaviest.sum() / scaled.sum())
 
 
-def weight_warning(weights: NDArray[np.floating]) -> str | None:
+def weight_warning(weights: Floats) -> str | None:
     """Return a sentence when a handful of rows carries the estimate, None when all is well.
 
     A handful is an effective sample below `SMALL_SHARE` of the rows, or below `FEW_ROWS` and
@@ -165,9 +163,7 @@ def weight_warning(weights: NDArray[np.floating]) -> str | None:
     )
 
 
-def cluster_sums(
-    values: NDArray[np.floating], clusters: NDArray[np.integer]
-) -> NDArray[np.float64]:
+def cluster_sums(values: Floats, clusters: Integers) -> Doubles:
     """Add rows up to clusters: values `[n]` or `[n, m]` to sums `[n_clusters, m]`.
 
     The clusters come in ascending order; ids without a row are left out.
@@ -192,9 +188,7 @@ def cluster_sums(
     ids = clusters.astype(np.int64, copy=False)
     present = np.bincount(ids) > 0
     columns = values.reshape(len(values), -1).T
-    sums: NDArray[np.float64] = np.stack(
-        [np.bincount(ids, weights=column)[present] for column in columns]
-    )
+    sums: Doubles = np.stack([np.bincount(ids, weights=column)[present] for column in columns])
     if not np.isfinite(sums).all():
         raise DataError(
             "values must be finite numbers to be added up; found NaN or infinity in the sums of "
@@ -204,13 +198,13 @@ def cluster_sums(
 
 
 def random_sums(
-    draw: Callable[[int, int, np.random.Generator], NDArray[np.float64]],
-    sums: NDArray[np.float64],
+    draw: Callable[[int, int, np.random.Generator], Doubles],
+    sums: Doubles,
     n: int,
     rng: np.random.Generator,
     *,
     memory: int = _MEMORY,
-) -> NDArray[np.float64]:
+) -> Doubles:
     """Return Σ_u factor_u · sums_u for `n` draws of the factors, `[n_clusters, k]` to `[n, k]`.
 
     `draw(rows, width, rng)` returns factors `[rows, width]`, for one block of clusters after the
@@ -229,7 +223,7 @@ def random_sums(
     return totals
 
 
-def check_weights(weights: NDArray[np.floating]) -> None:
+def check_weights(weights: Floats) -> None:
     """Raise unless weights are finite, none is below 0, and one is above it."""
     if not (len(weights) and np.isfinite(weights).all() and weights.min() >= 0 < weights.max()):
         found = f"{weights.min()} to {weights.max()}" if len(weights) else "none"
@@ -239,10 +233,10 @@ def check_weights(weights: NDArray[np.floating]) -> None:
         )
 
 
-def poisson_counts(rows: int, width: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def poisson_counts(rows: int, width: int, rng: np.random.Generator) -> Doubles:
     """Return how often each cluster is in each resample, `[rows, width]`."""
     size = (rows, -(-16 * width // 64))  # 16 random bits a count, row after row in the stream
     words = rng.integers(2**64 - 1, size=size, dtype=np.uint64, endpoint=True)
     draws = words.view(np.uint16)
-    counts: NDArray[np.float64] = _COUNT_OF.take(draws[:, :width], mode="clip")
+    counts: Doubles = _COUNT_OF.take(draws[:, :width], mode="clip")
     return counts

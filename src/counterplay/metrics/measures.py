@@ -17,19 +17,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from counterplay.metrics.arrays import Doubles, Floats, Integers
+
 Protocol = Literal["full", "sampled"]  # ranks among all unseen items, or among some of them
 RowMetric = Literal["hit", "dcg", "ndcg", "mrr"]
 SMALLER_IS_BETTER = ("mse", "mae", "rmse")
 
 
 def ranking_metrics(
-    ranks: Ranks | NDArray[np.floating],
-    group: NDArray[np.integer],
+    ranks: Ranks | Floats,
+    group: Integers,
     *,
     names: Sequence[str] = ("hit", "ndcg"),
     k: Sequence[int] = (5, 10, 20),
     n_groups: int | None = None,
-) -> dict[tuple[str, int], NDArray[np.float64]]:
+) -> dict[tuple[str, int], Doubles]:
     """Return each metric at each cut-off, one number a group; NaN for groups without targets.
 
     With the ranks r of a group's n targets, those with r ≤ k count:
@@ -78,7 +80,7 @@ def ranking_metrics(
     return found
 
 
-_FORMULAS: dict[str, Callable[[TiedBlocks, int], NDArray[np.float64]]] = {
+_FORMULAS: dict[str, Callable[[TiedBlocks, int], Doubles]] = {
     "hit": lambda blocks, k: blocks.hit(k),
     "recall": lambda blocks, k: blocks.count(k) / np.maximum(blocks.n, 1),
     "precision": lambda blocks, k: blocks.count(k) / k,
@@ -106,9 +108,7 @@ def _check_options(names: Sequence[str], k: Sequence[int]) -> None:
             )
 
 
-def _checked_ranks(
-    ranks: Ranks | NDArray[np.floating],
-) -> tuple[NDArray[np.number], NDArray[np.number]]:
+def _checked_ranks(ranks: Ranks | Floats) -> tuple[NDArray[np.number], NDArray[np.number]]:
     """Return how many candidates are above each target and beside it; refuse what cannot be."""
     if isinstance(ranks, Ranks):
         above, tied = np.asarray(ranks.above), np.asarray(ranks.tied)
@@ -131,9 +131,7 @@ def _checked_ranks(
     return places - 1, np.zeros(places.shape, dtype=np.int64)
 
 
-def _checked_groups(
-    ranks: NDArray[np.number], group: NDArray[np.integer], n_groups: int | None
-) -> int:
+def _checked_groups(ranks: NDArray[np.number], group: Integers, n_groups: int | None) -> int:
     """Refuse what cannot be groups of the ranks; return their number."""
     if ranks.ndim != 1 or ranks.shape != group.shape:
         raise DataError(
@@ -155,8 +153,8 @@ def _checked_groups(
 
 
 def rating_errors(
-    predicted: NDArray[np.floating], rating: NDArray[np.number]
-) -> dict[Literal["mse", "mae"], NDArray[np.float64]]:
+    predicted: Floats, rating: NDArray[np.number]
+) -> dict[Literal["mse", "mae"], Doubles]:
     """Return `(predicted − rating)²` and `|predicted − rating|` of every row, `[n]` each.
 
     Example:
@@ -173,7 +171,7 @@ def rating_errors(
     return {"mse": error**2, "mae": np.abs(error)}
 
 
-def coverage(items: NDArray[np.integer], n_items: int) -> float:
+def coverage(items: Integers, n_items: int) -> float:
     """Return the share of items that any of the lists `[U, k]` has; -1 is padding.
 
     Example:
@@ -183,7 +181,7 @@ def coverage(items: NDArray[np.integer], n_items: int) -> float:
     return float(np.mean(_times_recommended(items, n_items) > 0))
 
 
-def gini_of_lists(items: NDArray[np.integer], n_items: int) -> float:
+def gini_of_lists(items: Integers, n_items: int) -> float:
     """Return the Gini coefficient of how often the lists `[U, k]` have each item; -1 is padding.
 
     It is 0 where all items are recommended equally often, 1 − 1/n where one takes every place.
@@ -195,7 +193,7 @@ def gini_of_lists(items: NDArray[np.integer], n_items: int) -> float:
     return gini(_times_recommended(items, n_items, least=1))
 
 
-def mean_popularity(items: NDArray[np.integer], events: NDArray[np.integer]) -> float:
+def mean_popularity(items: Integers, events: Integers) -> float:
     """Return the mean training events `[n_items]` of what lists `[U, k]` have; -1 is padding.
 
     Example:
@@ -206,9 +204,7 @@ def mean_popularity(items: NDArray[np.integer], events: NDArray[np.integer]) -> 
     return float((times @ np.asarray(events, dtype=np.float64)) / times.sum())
 
 
-def _times_recommended(
-    items: NDArray[np.integer], n_items: int, *, least: int = 0
-) -> NDArray[np.int64]:
+def _times_recommended(items: Integers, n_items: int, *, least: int = 0) -> NDArray[np.int64]:
     """Return how often the lists have each item, `[n_items]`; refuse fewer than `least` in all."""
     items = np.asarray(items)
     lowest, highest = items.min(initial=0), items.max(initial=0)

@@ -28,7 +28,8 @@ from counterplay.metrics import intervals
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    Floats = NDArray[np.float64]
+    from counterplay.metrics.arrays import Doubles
+
     Places = NDArray[np.int64]
 
 
@@ -107,7 +108,9 @@ def policy_values(
     ]
 
 
-def item_policy(policy: ArrayLike, actions: ArrayLike, position: ArrayLike | None = None) -> Floats:
+def item_policy(
+    policy: ArrayLike, actions: ArrayLike, position: ArrayLike | None = None
+) -> Doubles:
     """Return the probabilities of `actions` `[n]` under a policy, `[n]`.
 
     The policy has counts or probabilities, brought to a sum of 1: `[n_actions]`; with the actions'
@@ -125,20 +128,20 @@ def item_policy(policy: ArrayLike, actions: ArrayLike, position: ArrayLike | Non
 class RewardModel:
     """Predicted rewards of all actions, `table[line[row], action]`."""
 
-    table: Floats  # [n_lines, n_actions]
+    table: Doubles  # [n_lines, n_actions]
     line: Places  # the line that a row of the log reads, [n]; np.arange(n) for a line a row
 
-    def of(self, actions: ArrayLike) -> Floats:
+    def of(self, actions: ArrayLike) -> Doubles:
         """Return the predicted rewards of `actions` `[n]`, `[n]`."""
         action = _places("actions", actions, len(self.line), self.table.shape[1])
         return self.table[self.line, action]
 
-    def under(self, policy: ArrayLike, position: ArrayLike | None = None) -> Floats:
+    def under(self, policy: ArrayLike, position: ArrayLike | None = None) -> Doubles:
         """Return the predicted rewards of a policy, which is given as to `item_policy`, `[n]`."""
         table, line = _lines(policy, len(self.line), position, self.table.shape[1])
         pairs, inverse = np.unique(self.line * len(table) + line, return_inverse=True)
         mine, other = np.divmod(pairs, len(table))
-        expected: Floats = np.einsum("pa,pa->p", self.table[mine], table[other])[inverse]
+        expected: Doubles = np.einsum("pa,pa->p", self.table[mine], table[other])[inverse]
         return expected
 
 
@@ -188,7 +191,7 @@ def reward_by_action(
 
 def _lines(
     policy: ArrayLike, n: int, position: ArrayLike | None, n_actions: int | None = None
-) -> tuple[Floats, Places]:
+) -> tuple[Doubles, Places]:
     """Return a policy's probabilities, `[n_lines, n_actions]`, and the line of each row, `[n]`."""
     given = np.asarray(policy, dtype=np.float64)
     shapes = [(), (n,)] if position is None else [given.shape[:1]]
@@ -218,7 +221,7 @@ def _column(
     must: str = "finite",
     low: float = -1e300,
     high: float = 1e300,
-) -> Floats:
+) -> Doubles:
     """Return `values` as numbers of `low` to `high`, `[n]`, or say what is wrong with them."""
     column = np.asarray(values, dtype=np.float64)
     if column.shape != (n,) or not n:

@@ -13,19 +13,18 @@ from counterplay.models.fallback import Fallback
 from counterplay.models.scorer import History
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from counterplay.data.interactions import Interactions
+    from counterplay.metrics.arrays import Floats, Integers
     from counterplay.models.scorer import Scorer
 
 
 class Scores(Protocol):
     """What evaluation asks of a candidate, for all items from several threads at once."""
 
-    def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.floating]:
+    def of(self, users: Integers, items: Integers) -> Floats:
         """Return the scores of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""
 
-    def of_all(self, users: NDArray[np.integer]) -> NDArray[np.floating]:
+    def of_all(self, users: Integers) -> Floats:
         """Return the scores of all items, `[B, n_items]`, in memory that the caller may change."""
 
 
@@ -48,37 +47,34 @@ class ModelScores:
         held = chain(model.parameters(), model.buffers())
         self._device = next((value.device for value in held), torch.device("cpu"))
 
-    def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.floating]:
+    def of(self, users: Integers, items: Integers) -> Floats:
         """Return the scores of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""
         with torch.no_grad():
             scores = self.model(self._tensor(users), self._tensor(items), self._history(users))
         return self._filled(scores, users, items)
 
-    def of_all(self, users: NDArray[np.integer]) -> NDArray[np.floating]:
+    def of_all(self, users: Integers) -> Floats:
         """Return the scores of all items for `users` `[B]`, `[B, n_items]`."""
         with torch.no_grad():
             scores = self.model.score_all(self._tensor(users), self._history(users))
         return self._filled(scores, users)
 
     def _filled(
-        self,
-        scores: torch.Tensor,
-        users: NDArray[np.integer],
-        items: NDArray[np.integer] | None = None,
-    ) -> NDArray[np.floating]:
+        self, scores: torch.Tensor, users: Integers, items: Integers | None = None
+    ) -> Floats:
         """Put in what users get of whom the model knows nothing; without `items`, of all."""
-        found: NDArray[np.floating] = scores.float().cpu().numpy()
+        found: Floats = scores.float().cpu().numpy()
         if self.fallback is not None:
             unknown = np.flatnonzero(self.fallback.unknown[users])
             everybody = self.fallback.items
             found[unknown] = everybody[:-1] if items is None else everybody[items[unknown]]
         return found
 
-    def _history(self, users: NDArray[np.integer]) -> History | None:
+    def _history(self, users: Integers) -> History | None:
         length = self.model.history_length
         return History.of(self._tensor(self.histories.last(users, length))) if length else None
 
-    def _tensor(self, values: NDArray[np.integer]) -> torch.Tensor:
+    def _tensor(self, values: Integers) -> torch.Tensor:
         return torch.from_numpy(np.array(values)).to(self._device)
 
 
@@ -88,20 +84,14 @@ class TableScores:
     No pair may occur twice.
     """
 
-    def __init__(
-        self,
-        user: NDArray[np.integer],
-        item: NDArray[np.integer],
-        score: NDArray[np.floating],
-        n_items: int,
-    ) -> None:
+    def __init__(self, user: Integers, item: Integers, score: Floats, n_items: int) -> None:
         pairs = user.astype(np.int64) * n_items + item
         order = np.argsort(pairs, kind="stable")
         self.n_items = n_items
         self.pairs = pairs[order]
         self.scores = score[order]
 
-    def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.floating]:
+    def of(self, users: Integers, items: Integers) -> Floats:
         """Return the scores of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""
         wanted = users[:, None].astype(np.int64) * self.n_items + items
         if not len(self.pairs):
@@ -110,7 +100,7 @@ class TableScores:
         there = self.pairs[place] == wanted
         return np.where(there, self.scores[place], -np.inf)
 
-    def of_all(self, users: NDArray[np.integer]) -> NDArray[np.floating]:
+    def of_all(self, users: Integers) -> Floats:
         """Return the scores of all items for `users` `[B]`, `[B, n_items]`."""
         found = np.full((len(users), self.n_items), -np.inf, dtype=self.scores.dtype)
         begins, ends = (

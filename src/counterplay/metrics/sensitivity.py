@@ -22,16 +22,12 @@ from counterplay.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from counterplay.metrics.arrays import Doubles, Floats
 
 _ROUNDING = 1e-14  # a sum this small beside the sum of its magnitudes is 0
 
 
-def bands(
-    values: NDArray[np.floating],
-    weights: NDArray[np.floating],
-    gammas: Sequence[float] | NDArray[np.floating],
-) -> NDArray[np.float64]:
+def bands(values: Floats, weights: Floats, gammas: Sequence[float] | Floats) -> Doubles:
     """Return the least and the greatest `Σ w'v / Σ w'` that each Γ ≥ 1 admits, `[len(gammas), 2]`.
 
     The values v and the fitted weights w = 1 / q, not normalised, are `[n]`. The extremes give one
@@ -51,7 +47,7 @@ def bands(
     value_sum, count = above.sum(), len(above)
     value_below, value_from = _split_sums(above * excess)  # [n + 1], a threshold each
     weight_below, weight_from = _split_sums(excess)
-    found: NDArray[np.float64] = np.empty((len(factors), 2))
+    found: Doubles = np.empty((len(factors), 2))
     for place, gamma in enumerate(factors):
         for side, (below, beyond) in enumerate(((gamma, 1 / gamma), (1 / gamma, gamma))):
             weighted = value_sum + value_below * below + value_from * beyond
@@ -62,9 +58,7 @@ def bands(
     return found
 
 
-def band_of_mean(
-    values: NDArray[np.floating], weights: NDArray[np.floating], gamma: float
-) -> tuple[float, float]:
+def band_of_mean(values: Floats, weights: Floats, gamma: float) -> tuple[float, float]:
     """Return the least and the greatest `Σ w'v / n` over all weights that Γ admits.
 
     Example:
@@ -78,9 +72,7 @@ def band_of_mean(
     return (fixed + low) / count, (fixed + high) / count
 
 
-def smallest_flip(
-    first: NDArray[np.floating], second: NDArray[np.floating], weights: NDArray[np.floating]
-) -> float:
+def smallest_flip(first: Floats, second: Floats, weights: Floats) -> float:
     """Return the smallest Γ at which two models, under the same weights, could change places.
 
     With d the better model's values minus the other's on the same rows, the least `Σ w'd` is
@@ -102,11 +94,7 @@ def smallest_flip(
 
 
 def statement(
-    first_name: str,
-    second_name: str,
-    first: NDArray[np.floating],
-    second: NDArray[np.floating],
-    weights: NDArray[np.floating],
+    first_name: str, second_name: str, first: Floats, second: Floats, weights: Floats
 ) -> str:
     """Say in one sentence how far the order of two models can be trusted; Γ is rounded down.
 
@@ -128,23 +116,21 @@ def statement(
     return f"{better} beats {other} unless exposure odds are off by more than {shown:,}×"
 
 
-def _split_sums(terms: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _split_sums(terms: Doubles) -> tuple[Doubles, Doubles]:
     """Return the sums of the first k terms and of the others, for k = 0 … n."""
     below = np.zeros(len(terms) + 1)
     np.cumsum(terms, out=below[1:])
     return below, below[-1] - below
 
 
-def _parts(values: NDArray[np.float64], excess: NDArray[np.float64]) -> tuple[float, float, float]:
+def _parts(values: Doubles, excess: Doubles) -> tuple[float, float, float]:
     """Return Σ v, and Σ (w − 1) v over the positive and over the negative v."""
     weighted = values * excess
     gains, losses = np.maximum(weighted, 0).sum(), np.minimum(weighted, 0).sum()
     return float(values.sum()), float(gains), float(losses)
 
 
-def _compared(
-    first: NDArray[np.floating], second: NDArray[np.floating], weights: NDArray[np.floating]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+def _compared(first: Floats, second: Floats, weights: Floats) -> tuple[Doubles, Doubles, float]:
     """Return first − second, w − 1, and the weighted sum of the differences, 0 if equal."""
     ours, excess = _checked(first, weights)
     difference = ours - _checked(second, weights)[0]
@@ -154,9 +140,7 @@ def _compared(
     return difference, excess, 0.0 if level else lead
 
 
-def _checked(
-    values: NDArray[np.floating], weights: NDArray[np.floating]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _checked(values: Floats, weights: Floats) -> tuple[Doubles, Doubles]:
     """Return the values and w − 1."""
     points, inverses = np.asarray(values, np.float64), np.asarray(weights, np.float64)
     if points.ndim != 1 or points.shape != inverses.shape or not len(points):
@@ -177,7 +161,7 @@ def _checked(
     return points, inverses - 1
 
 
-def _checked_gammas(gammas: Sequence[float] | NDArray[np.floating]) -> NDArray[np.float64]:
+def _checked_gammas(gammas: Sequence[float] | Floats) -> Doubles:
     factors = np.asarray(gammas, np.float64)
     if not (factors.ndim == 1 and np.isfinite(factors).all() and (factors >= 1).all()):
         raise ConfigError(
