@@ -167,20 +167,6 @@ def test_the_curve_rises_and_is_concave(
     assert curve == [certificate(losses, q, rho, floor=floor, cost=cost) for rho in radii]
 
 
-@given(ROWS, FLOOR, COST, st.floats(0, 1), st.floats(0.01, 100))
-def test_it_scales_with_the_losses_and_not_with_repeated_rows(
-    rows: Rows, floor: float, cost: Cost, rho: float, factor: float
-) -> None:
-    losses, q = problem(rows, floor)
-    one = certificate(losses, q, rho, floor=floor, cost=cost)
-    many = certificate(factor * losses, q, rho, floor=floor, cost=cost)
-    assert many.value == pytest.approx(factor * one.value, rel=1e-9)
-    assert many.saturation == one.saturation
-    losses, q = np.append(losses, losses[::-1]), np.append(q, q[::-1])
-    twice = certificate(losses, q, rho, floor=floor, cost=cost)
-    assert twice.value == pytest.approx(one.value, rel=1e-9)
-
-
 @given(ROWS, FLOOR, st.sampled_from(["absolute", "weight"]), st.floats(0, 1))
 def test_first_part_of_corollary_1(rows: Rows, floor: float, cost: Cost, rho: float) -> None:
     """From γ_n on, Δ_γ is the plain weighted loss: the bound is a line through the plain mean."""

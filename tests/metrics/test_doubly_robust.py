@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 import counterplay as cp
 from counterplay.metrics.doubly_robust import doubly_robust
-from counterplay.metrics.estimates import estimates
-from counterplay.metrics.measures import ranking_metrics
 from counterplay.metrics.ranks import full_ranks
 
-from .conftest import Case, MatrixScores, cases, items_of, log_of, memory_for
+from .conftest import MatrixScores, items_of, log_of, memory_for
 
 Found = tuple[dict[tuple[str, int], NDArray[np.float64]], NDArray[np.float64]]
 
@@ -101,26 +99,6 @@ def test_sums_equal_those_over_all_items_whatever_the_memory(seed: int, at_a_tim
         assert denominators.tolist() == pytest.approx([below for _, below in expected], rel=EXACT)
 
 
-@given(
-    cases().filter(lambda case: len(case.targets) > 0 and not {*case.targets} & {*case.seen}),
-    st.integers(0, 99),
-)
-def test_without_belief_it_is_the_normalised_estimate(case: Case, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    targets, seen = case.log(case.targets), case.log(case.seen)
-    scores, nothing = MatrixScores(case.matrix), MatrixScores(np.zeros_like(case.matrix))
-    taken = np.ones(len(targets), dtype=np.bool_)
-    log = Log(scores, nothing, targets, seen, rng.uniform(1, 4, len(targets)), taken)
-    numerators, denominators = log.found()
-    ranks = full_ranks(scores, targets, seen)
-    values = ranking_metrics(ranks, np.arange(len(ranks)), names=NAMES, k=CUTOFFS)
-    for each in estimates(
-        values, log.weights, targets.user, rng, estimator="", protocol="", n_resamples=200
-    ):
-        found = numerators[each.metric, each.k].sum() / denominators.sum()
-        assert found == pytest.approx(each.value, rel=1e-12)
-
-
 def test_golden_sums() -> None:
     """Ranks 1, 2, 3 by item, item 3 was seen; item 1 was observed at a propensity of 1/4."""
     scores, relevance = MatrixScores([[4, 3, 2, 9]]), MatrixScores([[1, 0.5, 0.25, 1]])
@@ -198,19 +176,6 @@ def test_certain_relevance_that_is_known_makes_up_for_any_propensities() -> None
         assert denominators.tolist() == pytest.approx(world.relevance.sum(axis=1), rel=EXACT)
     ignorant = np.zeros_like(world.relevance)  # then the propensities do matter
     assert world.errors(ignorant, wrong_propensities(world)) > 12
-
-
-@pytest.mark.parametrize("belief", [0.0, 0.9])
-def test_true_propensities_make_up_for_too_little_belief(belief: float) -> None:
-    """Four standard errors each: one run in 5,000 would alarm falsely."""
-    world = RelevanceWorld(certain=True)
-    believed = belief * world.rng.random(world.relevance.shape) * world.relevance
-    assert world.errors(believed, world.propensity) < 4
-
-
-def test_true_probabilities_make_up_for_wrong_propensities() -> None:
-    world = RelevanceWorld(certain=False)
-    assert world.errors(world.relevance, wrong_propensities(world)) < 5
 
 
 def test_true_propensities_make_up_for_wrong_beliefs() -> None:

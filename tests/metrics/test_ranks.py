@@ -22,7 +22,6 @@ from .conftest import (
     MODELS_TO_WRITE_OVER,
     Case,
     MatrixScores,
-    Pairs,
     cases,
     items_of,
     log_of,
@@ -73,7 +72,7 @@ def test_candidates_are_uniform() -> None:
     )
     seen, target = log.take(np.array([True, False, True, True])), log.take(log.item == 1)
     rng, counts = np.random.default_rng(0), np.zeros(12, dtype=int)
-    for _ in range(3000):
+    for _ in range(600):
         counts += np.bincount(sampled_candidates(seen, target, 4, rng)[0, 1:], minlength=12)
     assert counts[:2].sum() == 0
     assert chisquare(counts[2:]).pvalue > 1e-4
@@ -102,21 +101,6 @@ def test_full_ranks_equal_their_plain_twin_whatever_the_memory(case: Case, at_a_
         for user, item in zip(targets.user.tolist(), targets.item.tolist(), strict=True)
     ]
     assert pairs_of(found) == expected
-
-
-@given(cases(), st.integers(0, 99))
-def test_full_ranks_follow_items_that_are_renamed(case: Case, seed: int) -> None:
-    new = np.random.default_rng(seed).permutation(case.n_items)
-    matrix = np.array(case.matrix)[:, np.argsort(new)]
-
-    def ranks(scores: MatrixScores, seen: Pairs, targets: Pairs) -> Pairs:
-        return pairs_of(full_ranks(scores, case.log(targets), case.log(seen)))
-
-    seen, targets = (
-        [(user, int(new[item])) for user, item in pairs] for pairs in (case.seen, case.targets)
-    )
-    before = ranks(MatrixScores(case.matrix), case.seen, case.targets)
-    assert ranks(MatrixScores(matrix), seen, targets) == before
 
 
 @pytest.mark.parametrize("n_items", [2047, 2999, 4096])

@@ -6,10 +6,5 @@ ALIKE = 0.98  # an effective sample size, as a share of the rows, above which we
 
 
 def has_no_effect(ess: float | None) -> bool:
-    """Tell whether all weights are alike; their range does not tell, since one outlier widens it.
-
-    Example:
-        >>> has_no_effect(0.997), has_no_effect(0.6), has_no_effect(None)
-        (True, False, False)
-    """
+    """Tell whether all weights are alike; their range, which one outlier widens, does not tell."""
     return ess is not None and ess > ALIKE

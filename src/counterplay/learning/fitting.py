@@ -88,12 +88,12 @@ def fit(
         progress = load_checkpoint(own, about, players, optimizers)
         _warn_of_threads(progress.threads, threads_for(config.batch_size))
         progress.best = progress.best or _states(players)
-    judge = _Judge(method, validate)
     with _arithmetic(config.batch_size):
         while progress.stopped is None:
             epoch = _run_epoch(method, batches, len(progress.epochs))
             progress.epochs.append(epoch)
-            judge(epoch)
+            if validate is not None:
+                _judge(method, validate, progress.epochs)
             if progress.compare(epoch, first=method.first_epoch_that_counts):
                 progress.best = _states(players)
             progress.stopped = _reason_to_stop(method, progress, judged=validate is not None)
@@ -126,24 +126,15 @@ def _run_epoch(method: Method[Any], batches: Epochs, number: int) -> Epoch:
     return epoch
 
 
-class _Judge:
-    """Validates after each epoch: the candidate, and an exposure model that goes with it."""
-
-    def __init__(self, method: Method[Any], validate: Validate | None) -> None:
-        self._method, self._validate = method, validate
-        self._of_exposure: float | None = None  # of a frozen one it stays as it is
-
-    @torch.no_grad()
-    def __call__(self, epoch: Epoch) -> None:
-        if self._validate is None:
-            return
-        epoch.validation = self._validate(self._method.candidate)
-        exposure = self._method.players.get("exposure")
-        if exposure is not None and not self._method.log.is_explicit:  # g predicts no ratings
-            learns = any(value.requires_grad for value in exposure.parameters())
-            if self._of_exposure is None or learns:
-                self._of_exposure = self._validate(self._method.exposure)
-            epoch.exposure_validation = self._of_exposure
+@torch.no_grad()
+def _judge(method: Method[Any], validate: Validate, epochs: list[Epoch]) -> None:
+    """Validate the candidate after an epoch, and an exposure model that goes with it."""
+    epochs[-1].validation = validate(method.candidate)
+    exposure = method.players.get("exposure")
+    if exposure is not None and not method.log.is_explicit:  # g predicts no ratings
+        learns = any(value.requires_grad for value in exposure.parameters())
+        kept = epochs[-2].exposure_validation if len(epochs) > 1 and not learns else None
+        epochs[-1].exposure_validation = validate(method.exposure) if kept is None else kept
 
 
 def _reason_to_stop(method: Method[Any], progress: Progress, *, judged: bool) -> str | None:

@@ -46,12 +46,7 @@ _ROUNDING = 1e-12  # spreads below that share of what they are made of are none
 
 
 def beyond_chance(p_value: float, level: float) -> bool:
-    """Tell whether a difference is beyond chance: its interval at `level` leaves out 0.
-
-    Example:
-        >>> beyond_chance(0.05, 0.95), beyond_chance(0.051, 0.95)
-        (True, False)
-    """
+    """Tell whether a difference is beyond chance: its interval at `level` leaves out 0."""
     return p_value <= 1 - level
 
 
@@ -91,19 +86,11 @@ def compare(
 ) -> list[tuple[str, str, Difference]]:
     """Return (one model, another, one minus the other) for each comparison, all in one pass.
 
-    Intervals and p-values are for all of them at once: under the null the probability that any
-    interval leaves out 0 is 1 − level.
-
-    Args:
-        values: Each model's values on the same rows, `[n]`.
-        weights: Weight of each row, `[n]`.
-        clusters: User of each row, `[n]`.
-        rng: Where resamples come from.
-        reference: The model that all others are compared with, chosen before seeing the values;
-            None compares all pairs.
-        n_resamples: Number of resamples.
-        level: Of all intervals at once.
-        normalise: Divide by the sum of the weights; otherwise by n.
+    Each model's values, the weights and the clusters, which are users, are of the same rows, `[n]`.
+    All others are compared with the `reference`, to be chosen before seeing the values; None
+    compares all pairs. Intervals and p-values are for all of them at once: under the null the
+    probability that any interval leaves out 0 is 1 − level. With `normalise` the divisor is the sum
+    of the weights, else n.
 
     Example:
         >>> hits = {"pop": np.array([1.0, 0.0, 0.0]), "mf": np.array([1.0, 1.0, 1.0])}

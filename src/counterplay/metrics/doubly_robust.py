@@ -58,7 +58,7 @@ def doubly_robust(
         ranks: Full ranks of the exposed rows under `scores`, `[n]`.
         weights: Their inverse propensities, `[n]`.
         users: Whom to sum over, ascending; by default those with exposed rows.
-        names: Metrics that a single target has: hit, dcg, ndcg, mrr.
+        names: Metrics that a single target has.
         k: Cutoffs.
         memory: Bytes at a time.
     """

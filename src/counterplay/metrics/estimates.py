@@ -112,16 +112,9 @@ def estimates(
 ) -> list[Estimate]:
     """Estimate every metric from its row values, with bootstrap intervals over users.
 
-    Args:
-        values: By metric and k, a value for each row.
-        weights: Inverse propensities of the rows.
-        clusters: The user of each row.
-        rng: Stream of the bootstrap.
-        estimator: Its name, for the record.
-        protocol: The ranking protocol, for the record.
-        normalise: Whether to divide by the sum of the weights instead of the number of rows.
-        level: Of the intervals.
-        n_resamples: Of the bootstrap.
+    `values` have by metric and k a value for each row, `weights` its inverse propensity, `clusters`
+    its user. With `normalise` the divisor is the sum of the weights, else the number of rows.
+    `estimator` and `protocol` are names for the record.
     """
     lengths = {len(each) for each in values.values()}
     if not len(weights) or lengths != {len(weights)}:
@@ -152,12 +145,7 @@ def estimates(
 def popularity_propensities(
     items: Integers, events: Integers, *, exponent: float = 1.0, floor: float = 0.01
 ) -> Doubles:
-    """Return `max(floor, (events / most events) ^ exponent)`: what is popular was exposed.
-
-    Example:
-        >>> popularity_propensities(np.array([0, 1]), np.array([4, 1]), exponent=0.5)
-        array([1. , 0.5])
-    """
+    """Return `max(floor, (events / most events) ^ exponent)`: what is popular was exposed."""
     if not (0 < floor <= 1 and exponent >= 0):
         raise ConfigError(
             "popularity needs an exponent of 0 or more and a floor above 0 and at most 1; found "

@@ -62,10 +62,6 @@ def popularity_deciles(events: Integers) -> NDArray[np.int64]:
     With items in ascending order of events, the lower index first among equals, it is
     `⌈10 · events up to and with the item / all events⌉`, at least 1. The most popular item is
     always in 10; an item with more than a tenth of all events leaves deciles below it empty.
-
-    Example:
-        >>> popularity_deciles(np.array([0, 80, 5, 15]))
-        array([ 1, 10,  1,  2])
     """
     order = np.argsort(events, kind="stable")
     so_far = np.cumsum(events[order], dtype=np.int64)
@@ -152,11 +148,6 @@ def calibration(estimated: Floats, true: Floats) -> dict[str, Any]:
     propensities only up to a factor: both are reported as they are, and bins on any line through
     the origin are as good as on the diagonal. The correlation is Spearman's, None if either is
     constant.
-
-    Example:
-        >>> found = calibration(np.array([0.1, 0.1, 0.5]), np.array([0.2, 0.4, 0.8]))
-        >>> [(each["n"], each["estimated"], round(each["true"], 3)) for each in found["bins"]]
-        [(2, 0.1, 0.3), (1, 0.5, 0.8)]
     """
     if estimated.ndim != 1 or estimated.shape != true.shape or not len(estimated):
         raise DataError(

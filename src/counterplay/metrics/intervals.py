@@ -53,13 +53,9 @@ def bootstrap(
     paired. A resample whose denominator is 0 is NaN, and so is all of a column with fewer than
     two clusters of non-zero denominator: nothing can be said of its spread.
 
-    Args:
-        numerators: `[n]` or `[n, m]`.
-        denominators: `[n]` or `[n, m]`; one column serves all numerators.
-        clusters: The user of each row, any integers of 0 or more, `[n]`.
-        rng: Where the counts come from.
-        n_resamples: Number of resamples.
-        memory: Bytes to work in beside the clusters' sums; no result depends on it.
+    Numerators and denominators are `[n]` or `[n, m]`, and one column of denominators serves all
+    numerators; clusters are the users of the rows, any integers of 0 or more, `[n]`. The result is
+    `[n_resamples, m]`, and does not depend on the `memory`, in bytes, to work in.
 
     Example:
         >>> rng, weights = np.random.default_rng(0), np.array([1.0, 2.0, 4.0])
@@ -97,12 +93,7 @@ def interval(resamples: Floats, level: float = 0.95) -> tuple[Doubles, Doubles]:
 
 
 def resamples_needed(level: float) -> int:
-    """Return the fewest resamples that tell an interval at `level`: `BEYOND` beyond each end.
-
-    Example:
-        >>> resamples_needed(0.95), resamples_needed(0.99)
-        (200, 1000)
-    """
+    """Return the fewest resamples that tell an interval at `level`: `BEYOND` beyond each end."""
     if not 0 < level < 1:
         raise ConfigError(
             f"the level of an interval must lie between 0 and 1; found {level}; give 0.95 for 95%"
@@ -122,24 +113,14 @@ def check_resamples(n_resamples: int, level: float) -> None:
 
 
 def effective_sample_size(weights: Floats) -> float:
-    """Return (Σ w)² / Σ w²: the number of equally weighted rows that would vary as much.
-
-    Example:
-        >>> effective_sample_size(np.array([1.0, 1.0, 0.0, 0.0]))
-        2.0
-    """
+    """Return (Σ w)² / Σ w²: the number of equally weighted rows that would vary as much."""
     check_weights(weights)
     scaled = weights.astype(np.float64) / weights.max()  # squares of large weights overflow
     return float(scaled.sum() ** 2 / np.square(scaled).sum())
 
 
 def top_share(weights: Floats) -> float:
-    """Return the part of the total weight that the heaviest 1% of rows, at least one, carries.
-
-    Example:
-        >>> top_share(np.array([1.0, 4.0, 3.0]))
-        0.5
-    """
+    """Return the part of the total weight that the heaviest 1% of rows, at least one, carries."""
     check_weights(weights)
     n_top = max(1, round(0.01 * len(weights)))
     scaled = weights.astype(np.float64) / weights.max()
@@ -167,11 +148,6 @@ def cluster_sums(values: Floats, clusters: Integers) -> Doubles:
     """Add rows up to clusters: values `[n]` or `[n, m]` to sums `[n_clusters, m]`.
 
     The clusters come in ascending order; ids without a row are left out.
-
-    Example:
-        >>> cluster_sums(np.array([1.0, 2.0, 4.0]), np.array([7, 3, 7]))
-        array([[2.],
-               [5.]])
     """
     if not len(values) or clusters.shape != values.shape[:1]:
         raise DataError(

@@ -155,12 +155,7 @@ def _checked_groups(ranks: NDArray[np.number], group: Integers, n_groups: int | 
 def rating_errors(
     predicted: Floats, rating: NDArray[np.number]
 ) -> dict[Literal["mse", "mae"], Doubles]:
-    """Return `(predicted − rating)²` and `|predicted − rating|` of every row, `[n]` each.
-
-    Example:
-        >>> rating_errors(np.array([3.0, 4.5]), np.array([5, 4]))
-        {'mse': array([4.  , 0.25]), 'mae': array([2. , 0.5])}
-    """
+    """Return `(predicted − rating)²` and `|predicted − rating|` of every row, `[n]` each."""
     predicted, truth = np.asarray(predicted, np.float64), np.asarray(rating, np.float64)
     if predicted.ndim != 1 or predicted.shape != truth.shape:
         raise DataError(
@@ -172,12 +167,7 @@ def rating_errors(
 
 
 def coverage(items: Integers, n_items: int) -> float:
-    """Return the share of items that any of the lists `[U, k]` has; -1 is padding.
-
-    Example:
-        >>> coverage(np.array([[0, 1], [1, -1]]), n_items=4)
-        0.5
-    """
+    """Return the share of items that any of the lists `[U, k]` has; -1 is padding."""
     return float(np.mean(_times_recommended(items, n_items) > 0))
 
 
@@ -194,12 +184,7 @@ def gini_of_lists(items: Integers, n_items: int) -> float:
 
 
 def mean_popularity(items: Integers, events: Integers) -> float:
-    """Return the mean training events `[n_items]` of what lists `[U, k]` have; -1 is padding.
-
-    Example:
-        >>> mean_popularity(np.array([[0, 1], [1, -1]]), events=np.array([9, 3]))
-        5.0
-    """
+    """Return the mean training events `[n_items]` of what lists `[U, k]` have; -1 is padding."""
     times = _times_recommended(items, len(events), least=1)
     return float((times @ np.asarray(events, dtype=np.float64)) / times.sum())
 

@@ -60,16 +60,10 @@ def policy_values(
 ) -> list[PolicyValue]:
     """Estimate the value of a policy by IPS and SNIPS, and with a reward model by DM and DR.
 
-    Args:
-        rewards: What the logged actions brought, r, `[n]`.
-        propensities: Probabilities with which they were chosen, q, `[n]` in (0, 1].
-        chosen: Probabilities with which the new policy chooses them, π, `[n]` in [0, 1].
-        rng: Stream of the bootstrap.
-        predicted: Predicted rewards of the logged actions, ρ, `[n]`.
-        expected: Predicted rewards of the new policy, ρ̄, `[n]`.
-        clusters: Rows that are resampled together, such as a user's, `[n]`; else each alone.
-        level: Of the intervals.
-        n_resamples: Of the bootstrap.
+    Of each row: the reward r of the logged action, its propensity q in (0, 1], the probability π
+    with which the new policy has `chosen` it, and of a model the `predicted` reward ρ of the action
+    and the `expected` reward ρ̄ of the policy, `[n]` each. Rows of a cluster, such as a user's, are
+    resampled together.
 
     Example:
         >>> found = policy_values([1, 0], [0.5, 0.5], [0.75, 0.5], np.random.default_rng(0))
@@ -115,10 +109,6 @@ def item_policy(
 
     The policy has counts or probabilities, brought to a sum of 1: `[n_actions]`; with the actions'
     positions `[n]`, `[n_positions, n_actions]`; or where they differ by row, `[n, n_actions]`.
-
-    Example:
-        >>> item_policy([6, 3, 1], [0, 2, 2])
-        array([0.6, 0.1, 0.1])
     """
     table, line = _lines(policy, np.size(actions), position)
     return table[line, _places("actions", actions, len(line), table.shape[1])]
@@ -161,12 +151,6 @@ def reward_by_action(
     `(sum + prior · mean) / (count + prior)`, all of it over the rows of the other folds: no
     prediction knows its own row, nor another one of its cluster. Rewards, actions, positions and
     clusters are `[n]`; the overall mean counts for `prior` rows.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> model = reward_by_action([1, 1, 0, 0], [0, 0, 1, 1], 2, rng, prior=1, n_folds=4)
-        >>> model.of([0, 0, 1, 1]).round(2)  # (1 + 1/3) / 2 and (0 + 2/3) / 2
-        array([0.67, 0.67, 0.33, 0.33])
     """
     n = np.size(rewards)
     reward, action = _column("rewards", rewards, n), _places("actions", actions, n, n_actions)

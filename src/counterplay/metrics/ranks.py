@@ -182,12 +182,7 @@ def _sums(flags: Flags) -> NDArray[np.int64]:
 
 
 def ranks_of_first(scores: Floats) -> Ranks:
-    """Return where each row's first score stands among all of the row.
-
-    Example:
-        >>> ranks_of_first(np.array([[2.0, 3.0, 1.0], [1.0, 1.0, 1.0]]))
-        Ranks(above=array([1, 0]), tied=array([0, 2]))
-    """
+    """Return where each row's first score stands among all of the row."""
     first, others = scores[:, :1], scores[:, 1:]
     return Ranks((others > first).sum(1), (others == first).sum(1))
 

@@ -42,16 +42,8 @@ def top_k(
     """Return the `k` best unseen items of each of `users` and their scores, both `[B, k]`.
 
     The best comes first. Where fewer than `k` items are unseen or scored, the rest is −1 with the
-    score −inf.
-
-    Args:
-        scores: What items are ranked by.
-        users: Whose lists, `[B]`.
-        seen: What is on no list of its user.
-        k: Places of a list.
-        ties: Numbers of all items for some users, `[B] → [B, n_items]`: the larger comes first
-            among equal scores; by default they stand in the order of the items.
-        memory: Bytes at a time.
+    score −inf. Equal scores stand in the order of the items, or of `ties`: numbers of all items for
+    some users, `[B] → [B, n_items]`, of which the larger comes first. `memory` is in bytes.
     """
     parts = list(_parts(scores, users, seen, k, memory, ties))
     none = np.empty((0, max(k, 0)), dtype=np.int32)

@@ -59,12 +59,7 @@ def bands(values: Floats, weights: Floats, gammas: Sequence[float] | Floats) -> 
 
 
 def band_of_mean(values: Floats, weights: Floats, gamma: float) -> tuple[float, float]:
-    """Return the least and the greatest `Σ w'v / n` over all weights that Γ admits.
-
-    Example:
-        >>> band_of_mean(np.array([0.0, 1.0]), np.array([2.0, 2.0]), 2.0)
-        (0.75, 1.5)
-    """
+    """Return the least and the greatest `Σ w'v / n` over all weights that Γ admits."""
     factor = float(_checked_gammas([gamma])[0])
     fixed, gains, losses = _parts(*_checked(values, weights))
     count = len(values)
@@ -96,12 +91,7 @@ def smallest_flip(first: Floats, second: Floats, weights: Floats) -> float:
 def statement(
     first_name: str, second_name: str, first: Floats, second: Floats, weights: Floats
 ) -> str:
-    """Say in one sentence how far the order of two models can be trusted; Γ is rounded down.
-
-    Example:
-        >>> statement("A", "B", np.array([0.0, 1.0]), np.array([1.0, 0.0]), np.array([4.6, 2.0]))
-        'B beats A unless exposure odds are off by more than 1.8×'
-    """
+    """Say in one sentence how far the order of two models can be trusted; Γ is rounded down."""
     lead = _compared(first, second, weights)[2]
     if lead == 0:
         return f"{first_name} and {second_name} are equal at the fitted exposure odds"

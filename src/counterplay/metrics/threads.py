@@ -22,10 +22,6 @@ def in_threads(
 
     Each part is computed by one thread, so results do not depend on how many there are; threads
     that share every small step would mostly wait for each other.
-
-    Example:
-        >>> list(in_threads(abs, [-1, 2], most=2))
-        [(-1, 1), (2, 2)]
     """
     torch = sys.modules.get("torch")  # where nobody has loaded it, there is nothing to hold back
     there = os.cpu_count() or 1 if torch is None else torch.get_num_threads()

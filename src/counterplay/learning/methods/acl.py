@@ -98,16 +98,10 @@ def acl(
     known: KnownExposure | None = None,
     **options: Unpack[FitOptions],
 ) -> Fit:
-    """Train the candidate against the worst exposure that the data still allow (Algorithm 1).
+    """Train the candidate f against the worst exposure that the data still allow (Algorithm 1).
 
-    Args:
-        candidate: The model f; it is changed in place.
-        exposure: Its opponent g; it is changed in place.
-        log: Training rows.
-        config: How to learn.
-        known: The true exposure, for the regularizer `known`: users `[B]` and items `[B, K]` to
-            propensities `[B, K]`, as a world has them.
-        options: `validate`, `callbacks` and `checkpoint`, as for `erm`.
+    Both f and its opponent g are changed in place. The regularizer `known` needs the true exposure:
+    users `[B]` and items `[B, K]` to propensities `[B, K]`. For `options` see `erm`.
     """
     method = Acl({"candidate": candidate, "exposure": exposure}, log, config, known)
     return fit(method, **options)

@@ -86,13 +86,8 @@ def opponent(
 ) -> Fit:
     """Fit the exposure model g, in place, against candidates that stay as they are.
 
-    Args:
-        candidates: Models f.
-        exposure: Their opponent g.
-        log: Training rows.
-        config: How to learn; of its rates only g's counts.
-        batches: Rows to play on; by default the log's with sampled negatives.
-        callbacks: Called after each epoch.
+    Of the rates of `config` only g's counts. The rows to play on are those of the log with sampled
+    negatives, unless `batches` are given.
     """
     method = Opponent(exposure, log, config, candidates)
     return fit(method, batches=batches, callbacks=callbacks)

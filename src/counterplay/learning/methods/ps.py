@@ -71,15 +71,9 @@ def ps(
 ) -> Fit:
     """Fit g alone, then minimise `mean[δ(y, f) / G_β(g, y)]` over f and β with g frozen.
 
-    Args:
-        candidate: The model f; it is changed in place.
-        exposure: The model g; one without parameters (popularity, given propensities) is taken as
-            it is.
-        log: Training rows.
-        config: How to learn f and β.
-        exposure_config: How to learn g; by default as f.
-        options: `validate`, `callbacks` and `checkpoint`, as for `erm`; the callbacks are called in
-            the second stage only.
+    Both models are changed in place; a g without parameters (popularity, given propensities) is
+    taken as it is. `exposure_config` says how to learn g; by default as f. For `options` see `erm`;
+    callbacks are called in the second stage only.
     """
     method = Ps({"candidate": candidate, "exposure": exposure}, log, config)
     method.exposure_config = exposure_config
