@@ -254,5 +254,5 @@ def test_equal_estimates_stay_together() -> None:
 
 def test_calibration_needs_both_of_each_row() -> None:
     for estimated, true in ((np.ones(3), np.ones(2)), (np.ones(0), np.ones(0))):
-        with pytest.raises(cp.DataError, match="of the same rows, at least one"):
+        with pytest.raises(cp.DataError, match="of one length, 1 or more"):
             calibration(estimated, true)

@@ -35,6 +35,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from counterplay.errors import ConfigError, DataError
+from counterplay.metrics.arrays import check_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -170,11 +171,7 @@ def _checked(
     if not 0 < floor < 1:
         raise ConfigError(f"the floor must be between 0 and 1; found {floor}; take 0.01, say")
     delta, q = np.asarray(losses, np.float64), np.asarray(propensities, np.float64)
-    if delta.ndim != 1 or delta.shape != q.shape or not len(delta):
-        raise DataError(
-            "losses and propensities must be two rows of numbers of one length, 1 or more; found "
-            f"the shapes {delta.shape} and {q.shape}; give one propensity a loss"
-        )
+    check_columns("losses and propensities", delta, q, "give one propensity for each loss")
     if not (np.isfinite(delta).all() and delta.min() >= 0):
         raise DataError(
             f"losses must be finite and 0 or more; found {delta.min():g} to {delta.max():g}; "

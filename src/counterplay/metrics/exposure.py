@@ -12,6 +12,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from counterplay.errors import DataError
+from counterplay.metrics.arrays import check_columns
 from counterplay.metrics.estimates import finite
 from counterplay.metrics.intervals import bootstrap, effective_sample_size, interval, top_share
 from counterplay.metrics.measures import coverage, gini_of_lists, mean_popularity
@@ -149,11 +150,7 @@ def calibration(estimated: Floats, true: Floats) -> dict[str, Any]:
     the origin are as good as on the diagonal. The correlation is Spearman's, None if either is
     constant.
     """
-    if estimated.ndim != 1 or estimated.shape != true.shape or not len(estimated):
-        raise DataError(
-            "estimated and true propensities must be of the same rows, at least one; found the "
-            f"shapes {estimated.shape} and {true.shape}; give both of each row"
-        )
+    check_columns("estimated and true propensities", estimated, true, "give both of each row")
     ranks, true_ranks = rankdata(estimated), rankdata(true)  # from 1, the mean of equals
     # Twice a rank is a whole number, so rows fall into bins without rounding.
     twice = np.rint(2 * ranks).astype(np.int64)

@@ -9,6 +9,7 @@ import numpy as np
 
 from counterplay.data.profile import gini
 from counterplay.errors import ConfigError, DataError
+from counterplay.metrics.arrays import check_columns
 from counterplay.metrics.ranks import Ranks
 from counterplay.metrics.ties import TiedBlocks
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from counterplay.metrics.arrays import Doubles, Floats, Integers
+    from counterplay.metrics.arrays import Doubles, Floats, Integers, Numbers
 
 Protocol = Literal["full", "sampled"]  # ranks among all unseen items, or among some of them
 RowMetric = Literal["hit", "dcg", "ndcg", "mrr"]
@@ -108,7 +109,7 @@ def _check_options(names: Sequence[str], k: Sequence[int]) -> None:
             )
 
 
-def _checked_ranks(ranks: Ranks | Floats) -> tuple[NDArray[np.number], NDArray[np.number]]:
+def _checked_ranks(ranks: Ranks | Floats) -> tuple[Numbers, Numbers]:
     """Return how many candidates are above each target and beside it; refuse what cannot be."""
     if isinstance(ranks, Ranks):
         above, tied = np.asarray(ranks.above), np.asarray(ranks.tied)
@@ -131,13 +132,9 @@ def _checked_ranks(ranks: Ranks | Floats) -> tuple[NDArray[np.number], NDArray[n
     return places - 1, np.zeros(places.shape, dtype=np.int64)
 
 
-def _checked_groups(ranks: NDArray[np.number], group: Integers, n_groups: int | None) -> int:
+def _checked_groups(ranks: Numbers, group: Integers, n_groups: int | None) -> int:
     """Refuse what cannot be groups of the ranks; return their number."""
-    if ranks.ndim != 1 or ranks.shape != group.shape:
-        raise DataError(
-            "ranks and groups must be two columns of one length; found the shapes "
-            f"{ranks.shape} and {group.shape}; give one rank and one group for each target"
-        )
+    check_columns("ranks and groups", ranks, group, "give both for each target", least=0)
     if group.dtype.kind not in "iu":
         raise DataError(
             f"groups must be whole numbers; found the type {group.dtype}; give indices of users"
@@ -152,16 +149,10 @@ def _checked_groups(ranks: NDArray[np.number], group: Integers, n_groups: int | 
     return n_groups
 
 
-def rating_errors(
-    predicted: Floats, rating: NDArray[np.number]
-) -> dict[Literal["mse", "mae"], Doubles]:
+def rating_errors(predicted: Floats, rating: Numbers) -> dict[Literal["mse", "mae"], Doubles]:
     """Return `(predicted − rating)²` and `|predicted − rating|` of every row, `[n]` each."""
     predicted, truth = np.asarray(predicted, np.float64), np.asarray(rating, np.float64)
-    if predicted.ndim != 1 or predicted.shape != truth.shape:
-        raise DataError(
-            "predictions and ratings must be two columns of one length; found the shapes "
-            f"{predicted.shape} and {truth.shape}; give one prediction for each rating"
-        )
+    check_columns("predictions and ratings", predicted, truth, "give both of each row", least=0)
     error = predicted - truth
     return {"mse": error**2, "mae": np.abs(error)}
 

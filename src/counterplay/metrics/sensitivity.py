@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counterplay.errors import ConfigError, DataError
+from counterplay.metrics.arrays import check_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,11 +134,7 @@ def _compared(first: Floats, second: Floats, weights: Floats) -> tuple[Doubles, 
 def _checked(values: Floats, weights: Floats) -> tuple[Doubles, Doubles]:
     """Return the values and w − 1."""
     points, inverses = np.asarray(values, np.float64), np.asarray(weights, np.float64)
-    if points.ndim != 1 or points.shape != inverses.shape or not len(points):
-        raise DataError(
-            "values and weights must be two rows of numbers of one length, 1 or more; found the "
-            f"shapes {points.shape} and {inverses.shape}; give one weight a value"
-        )
+    check_columns("values and weights", points, inverses, "give one weight for each value")
     if not np.isfinite(points).all():
         raise DataError(
             "values must be finite; found "
