@@ -5,9 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
-import torch
 
 import counterplay as cp
 from counterplay.learning.config import LinkSettings, Training
@@ -122,31 +120,3 @@ def test_the_epoch_that_was_kept_is_judged() -> None:
 def test_a_link_that_has_turned_is_named() -> None:
     (note,) = notes([Epoch(0, beta=(0.0, -0.25, 0.0), ess=0.5)])
     assert note.startswith("the link is inverted (β1 = -0.25)")
-
-
-def test_an_outlier_in_a_real_game_does_not_hide_the_collapse() -> None:
-    """Through `acl`: one user's propensity is a third, all others are certain."""
-    rng = np.random.default_rng(0)
-    log = cp.read({"user": np.arange(400), "item": rng.integers(0, 20, 400)})
-
-    class One(cp.Scorer):
-        def __init__(self) -> None:
-            super().__init__(log.n_users, log.n_items)
-            self.level = torch.nn.Parameter(torch.full((log.n_users,), 12.0))
-            with torch.no_grad():
-                self.level[7] = -0.7
-
-        def forward(
-            self,
-            users: torch.Tensor,
-            items: torch.Tensor,
-            history: object = None,  # noqa: ARG002 - every model takes them
-        ) -> torch.Tensor:
-            return self.level[users.long(), None].expand(items.shape)
-
-    config = cp.Game(epochs=1, exposure_rate=1e-6, rate=1e-6, recipe="paper", batch_size=64)
-    with pytest.warns(cp.CounterplayWarning, match=f"the opponent has {EFFECT}"):
-        found = cp.acl(cp.build("gmf", log, dim=2), One(), log, config)
-    assert found.epochs[0].propensity is not None
-    low, _, high = found.epochs[0].propensity
-    assert high - low > 0.6

@@ -13,7 +13,6 @@ from torch import Tensor
 import counterplay as cp
 from counterplay.learning.batches import PairBatches
 from counterplay.learning.config import Game, LinkSettings
-from counterplay.learning.methods.erm import erm
 from counterplay.learning.methods.opponent import opponent
 from counterplay.models.popularity import ItemLevel
 from counterplay.models.registry import ModelName, build
@@ -78,20 +77,6 @@ def test_it_stops_when_the_objective_stands_still(checkerboard: Checkerboard) ->
     ):
         fit = opponent([fresh(checkerboard.log)], ItemLevel(N, N), checkerboard.log, config)
     assert (len(fit.epochs), fit.stopped) == (10, "the objective stood still")
-
-
-def test_with_a_huge_alpha_g_is_what_it_would_be_alone(checkerboard: Checkerboard) -> None:
-    log = checkerboard.log
-    alone = fresh(log, seed=1)
-    erm(alone, log, how(rate=0.05).plain())
-    distances = []
-    for alpha in (0.1, 10.0, 1e6):
-        exposure = fresh(log, seed=1)
-        opponent([wrong_about(HARD, log)], exposure, log, how(alpha=alpha))
-        with torch.no_grad():
-            gaps = exposure.score_all(torch.arange(N)) - alone.score_all(torch.arange(N))
-        distances.append(float(gaps.abs().max()))
-    assert distances[2] < 1e-3 < distances[1] < distances[0]
 
 
 def test_weight_goes_to_the_items_that_the_candidate_gets_wrong(checkerboard: Checkerboard) -> None:

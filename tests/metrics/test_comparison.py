@@ -149,14 +149,6 @@ def test_p_is_at_most_1_minus_the_level_exactly_where_the_interval_leaves_out_0(
     assert (same.value, same.low, same.high, same.p_value) == (0, 0, 0, 1)
 
 
-@pytest.mark.parametrize("n_users", [3, 60])
-def test_identical_models_do_not_differ(n_users: int) -> None:
-    rows = Rows(1, n_users)
-    rows.second = rows.first
-    found = rows.difference()
-    assert (found.value, found.low, found.high, found.p_value) == (0, 0, 0, 1)
-
-
 def test_a_constant_difference_is_beyond_chance_with_enough_users() -> None:
     """The same lead in every row: resamples cannot move it, but few users cannot tell it either."""
     for n_users, decided in ((2, False), (6, False), (7, True), (60, True)):
@@ -186,7 +178,7 @@ def test_two_that_hardly_differ_do_not_keep_others_from_being_told_apart() -> No
     assert same.p_value == 1
 
 
-@pytest.mark.parametrize(("n_users", "clicks"), [(15, False), (60, True), (60, False)])
+@pytest.mark.parametrize(("n_users", "clicks"), [(15, False), (60, True)])
 def test_without_a_difference_any_is_found_as_seldom_as_the_level_says(
     n_users: int, clicks: bool
 ) -> None:

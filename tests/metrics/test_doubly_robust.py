@@ -99,19 +99,6 @@ def test_sums_equal_those_over_all_items_whatever_the_memory(seed: int, at_a_tim
         assert denominators.tolist() == pytest.approx([below for _, below in expected], rel=EXACT)
 
 
-def test_golden_sums() -> None:
-    """Ranks 1, 2, 3 by item, item 3 was seen; item 1 was observed at a propensity of 1/4."""
-    scores, relevance = MatrixScores([[4, 3, 2, 9]]), MatrixScores([[1, 0.5, 0.25, 1]])
-    targets, seen = log_of([(0, 1)], 1, 4), log_of([(0, 3)], 1, 4)
-    taken = np.array([True])
-    log = Log(scores, relevance, targets, seen, np.array([4.0]), taken)
-    numerators, denominators = log.found()
-    assert denominators.tolist() == [1.75 + 2]
-    assert numerators["hit", 1].tolist() == [1]
-    assert numerators["hit", 3].tolist() == [1.75 + 2]
-    assert numerators["mrr", 3].tolist() == pytest.approx([1 + 0.25 + 0.25 / 3 + 2 / 2])
-
-
 @pytest.mark.parametrize("wrong", [-0.25, 1.5, 7.0])
 def test_relevance_that_is_no_probability_is_refused(wrong: float) -> None:
     """On an item that no list and no row has, in the list, and in the row."""
@@ -123,14 +110,6 @@ def test_relevance_that_is_no_probability_is_refused(wrong: float) -> None:
         log = Log(scores, MatrixScores(believed), targets, seen, np.ones(1), taken)
         with pytest.raises(cp.DataError, match=f"between 0 and 1; found values .*{wrong:g}"):
             log.found(k=(1,))
-
-
-def test_relevance_that_is_no_number_is_refused() -> None:
-    targets, seen = log_of([(0, 1)], 1, 3), log_of([], 1, 3)
-    believed = MatrixScores([[0.5, 0.5, np.nan]])
-    log = Log(MatrixScores([[3, 2, 1]]), believed, targets, seen, np.ones(1), np.array([True]))
-    with pytest.raises(cp.DataError, match="found 1 that are none among 3"):
-        log.found()
 
 
 class RelevanceWorld:
