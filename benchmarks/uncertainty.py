@@ -13,7 +13,7 @@ from benchmarks.training_job import peak_bytes
 from benchmarks.yardsticks import measure
 from counterplay import Streams
 from counterplay.metrics.intervals import bootstrap
-from counterplay.metrics.sensitivity import band
+from counterplay.metrics.sensitivity import bands
 
 N_ROWS, N_USERS, N_RESAMPLES = 1_000_000, 6_040, 1000
 GOAL_EXTRA = 500 * 2**20
@@ -29,8 +29,8 @@ def run() -> dict[str, Any]:
         3,
         lambda: bootstrap(values * weights, weights, users, rng, n_resamples=N_RESAMPLES),
         lambda: bootstrap(values * weights, weights, np.arange(N_ROWS), rng, n_resamples=50),
-        lambda: band(values, weights, 2.0),
-        lambda: band(values[::10], weights[::10], 2.0),
+        lambda: bands(values, weights, [2.0]),
+        lambda: bands(values[::10], weights[::10], [2.0]),
     )
     extra = peak_bytes() - before
     few = 100  # of obp's resamples are timed; each costs the same

@@ -39,10 +39,8 @@ if TYPE_CHECKING:
     from counterplay.learning.methods.ps import ps as ps
     from counterplay.learning.records import Epoch as Epoch
     from counterplay.learning.records import Fit as Fit
-    from counterplay.metrics.certificate import certificate as certificate
     from counterplay.metrics.certificate import certificates as certificates
     from counterplay.metrics.comparison import compare as compare
-    from counterplay.metrics.comparison import paired_difference as paired_difference
     from counterplay.metrics.doubly_robust import doubly_robust as doubly_robust
     from counterplay.metrics.estimates import Estimate as Estimate
     from counterplay.metrics.estimates import estimates as estimates
@@ -51,7 +49,7 @@ if TYPE_CHECKING:
     from counterplay.metrics.intervals import bootstrap as bootstrap
     from counterplay.metrics.intervals import interval as interval
     from counterplay.metrics.measures import coverage as coverage
-    from counterplay.metrics.measures import gini as gini
+    from counterplay.metrics.measures import gini_of_lists as gini_of_lists
     from counterplay.metrics.measures import mean_popularity as mean_popularity
     from counterplay.metrics.measures import ranking_metrics as ranking_metrics
     from counterplay.metrics.measures import rating_errors as rating_errors
@@ -65,7 +63,6 @@ if TYPE_CHECKING:
     from counterplay.metrics.scoring import ModelScores as ModelScores
     from counterplay.metrics.scoring import Scores as Scores
     from counterplay.metrics.scoring import TableScores as TableScores
-    from counterplay.metrics.sensitivity import band as band
     from counterplay.metrics.sensitivity import bands as bands
     from counterplay.metrics.sensitivity import smallest_flip as smallest_flip
     from counterplay.models.link import Link as Link
@@ -140,8 +137,8 @@ _HOMES = {
         "DivergedError",
         "NotFittedError",
     ),
-    "counterplay.metrics.certificate": ("certificate", "certificates"),
-    "counterplay.metrics.comparison": ("compare", "paired_difference"),
+    "counterplay.metrics.certificate": ("certificates",),
+    "counterplay.metrics.comparison": ("compare",),
     "counterplay.metrics.doubly_robust": ("doubly_robust",),
     "counterplay.metrics.estimates": (
         "Estimate",
@@ -152,7 +149,7 @@ _HOMES = {
     "counterplay.metrics.intervals": ("bootstrap", "interval"),
     "counterplay.metrics.measures": (
         "coverage",
-        "gini",
+        "gini_of_lists",
         "mean_popularity",
         "ranking_metrics",
         "rating_errors",
@@ -166,7 +163,7 @@ _HOMES = {
     ),
     "counterplay.metrics.recommendations": ("top_k", "write_top_k"),
     "counterplay.metrics.scoring": ("ModelScores", "Scores", "TableScores"),
-    "counterplay.metrics.sensitivity": ("band", "bands", "smallest_flip"),
+    "counterplay.metrics.sensitivity": ("bands", "smallest_flip"),
     "counterplay.evaluation.score_files": ("read_scores",),
     "counterplay.runs.config": ("RunConfig",),
     "counterplay.runs.candidates": ("compare_runs", "evaluate_run", "evaluate_scores"),

@@ -17,8 +17,8 @@ from counterplay.evaluation.propensities import Contestant, popularity
 from counterplay.evaluation.stage import Evaluation, Stage
 from counterplay.metrics.exposure import calibration, popularity_deciles
 from counterplay.metrics.ranks import _BYTES_A_SCORE
-from counterplay.models.items import ItemLevel
 from counterplay.models.link import Link
+from counterplay.models.popularity import ItemLevel
 from counterplay.simulation.logs import oracle_propensities
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.world import World

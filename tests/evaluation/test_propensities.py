@@ -21,14 +21,14 @@ from counterplay.evaluation.propensities import (
 from counterplay.learning.config import Training
 from counterplay.learning.methods.erm import erm
 from counterplay.metrics.scoring import ModelScores
-from counterplay.models.calibrated import Calibrated
 from counterplay.models.factorization import GMF
-from counterplay.models.items import ItemLevel
 from counterplay.models.link import Link
 from counterplay.models.neural import MLP
+from counterplay.models.popularity import ItemLevel
 from counterplay.models.registry import ModelName, build
 from counterplay.models.scorer import History, Scorer
 from counterplay.models.settings import ModelSettings
+from counterplay.models.table import Calibrated
 
 pytestmark = [  # few epochs
     pytest.mark.filterwarnings("ignore:.*the opponent was still moving"),

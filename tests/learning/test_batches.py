@@ -64,16 +64,6 @@ def test_a_query_sees_what_came_before_and_nothing_else(seed: int, length: int) 
             assert before in ways
 
 
-def test_epochs_differ_and_repeat_by_their_number() -> None:
-    batches = Batches(random_log(3), batch_size=8, n_negatives=4)
-    first, again, other = (
-        np.concatenate([batch.items.numpy() for batch in batches.epoch(cp.Streams(1), number)])
-        for number in (0, 0, 1)
-    )
-    assert (first == again).all()
-    assert (first != other).any()
-
-
 def test_ratings_come_with_the_observed_item_only() -> None:
     log = random_log(5, ratings=True)
     (batch,) = Batches(log, batch_size=999, n_negatives=2).epoch(cp.Streams(0), 0)
@@ -196,18 +186,6 @@ def test_pairs_of_two_epochs_differ_and_repeat_by_their_number() -> None:
     assert [row for row in first if row[2]] != [row for row in later if row[2]]
 
 
-def test_pairs_every_unobserved_one_is_drawn_as_often_as_any_other() -> None:
-    """Counts of 6,000 draws of 20 pairs; 5 deviations: a false alarm in 100,000 or so."""
-    pairs = np.arange(30)
-    batches = PairBatches(pairs, pairs, pairs < 10, batch_size=999, n_negatives=60)
-    counts = Counter(
-        user for epoch in range(10) for user, _, was in drawn(batches, epoch) if not was
-    )
-    assert sorted(counts) == list(range(10, 30))
-    deviation = (6000 * 0.05 * 0.95) ** 0.5
-    assert all(abs(count - 300) < 5 * deviation for count in counts.values())
-
-
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=4))
 def test_common_pairs_are_those_of_every_table(seeds: list[int]) -> None:
     several = [some_pairs(seed, share=0.5) for seed in seeds]
@@ -218,17 +196,6 @@ def test_common_pairs_are_those_of_every_table(seeds: list[int]) -> None:
     assert {row[:2] for row in found if not row[2]} <= others
     common = PairBatches.common([each[0] for each in several])
     assert common.has_both == bool(positive and others)
-
-
-def test_tables_without_a_common_pair_have_nothing_to_play_on() -> None:
-    one, other = (
-        PairBatches(each, each, each > each[0], batch_size=4, n_negatives=2)
-        for each in (np.arange(5), np.arange(5, 9))
-    )
-    assert one.has_both
-    nothing = PairBatches.common([one, other, one])
-    assert not nothing.has_both
-    assert drawn(nothing) == []
 
 
 @pytest.mark.parametrize("history_length", [0, 3])

@@ -56,7 +56,7 @@ def test_one_of_ones_own_is_entered_by_name(monkeypatch: pytest.MonkeyPatch) -> 
         ("counterplay.learning.method:Method", "must have a step"),
         ("broken_method:X", "must be importable; found 'broken_method:X' .SyntaxError"),
         ("leaving_method:X", "must be importable; found 'leaving_method:X' .SystemExit"),
-        ("settingless_method:X", "the settings of a method must be a subclass"),
+        ("settingless_method:X", "settings that are a subclass of"),
         ("own_method:main", "must be a subclass of counterplay.learning.method.Method"),
         ("own_method:BprSettings", "must be a subclass of counterplay.learning.method.Method"),
     ],

@@ -13,9 +13,8 @@ from torch import Tensor
 import counterplay as cp
 from counterplay.learning.batches import PairBatches
 from counterplay.learning.config import Game, LinkSettings
-from counterplay.learning.methods.erm import erm
 from counterplay.learning.methods.opponent import opponent
-from counterplay.models.items import ItemLevel
+from counterplay.models.popularity import ItemLevel
 from counterplay.models.registry import ModelName, build
 from counterplay.models.scorer import History, Scorer
 from counterplay.models.table import ScoreTable
@@ -71,28 +70,6 @@ def test_g_moves_and_the_candidate_does_not(name: ModelName, checkerboard: Check
         assert not torch.equal(value, start.state_dict()[key]), key
 
 
-def test_the_link_stays_where_it_starts(checkerboard: Checkerboard) -> None:
-    link = LinkSettings(intercept=0.3)  # it says learn, but β is the candidate's to choose
-    fit = opponent(
-        [fresh(checkerboard.log)], fresh(checkerboard.log, seed=1), checkerboard.log, how(link=link)
-    )
-    for epoch in fit.epochs:
-        assert epoch.beta == pytest.approx((0.3, 1, 0))
-
-
-def test_the_objective_rises(checkerboard: Checkerboard) -> None:
-    log = checkerboard.log
-    config = how(epochs=12, exposure_rate=0.02)
-    fit = opponent([wrong_about(HARD, log)], ItemLevel(N, N), log, config)
-    found = [epoch.objective for epoch in fit.epochs if epoch.objective is not None]
-    assert len(found) == 12
-    assert found[0] < found[3] < found[11]
-    for epoch in fit.epochs:
-        assert epoch.candidate_loss is not None
-        assert epoch.exposure_loss is not None
-        assert epoch.objective == pytest.approx(epoch.candidate_loss - epoch.exposure_loss)
-
-
 def test_it_stops_when_the_objective_stands_still(checkerboard: Checkerboard) -> None:
     config = how(epochs=99, exposure_rate=1e-9, n_negatives=0)
     with pytest.warns(
@@ -100,20 +77,6 @@ def test_it_stops_when_the_objective_stands_still(checkerboard: Checkerboard) ->
     ):
         fit = opponent([fresh(checkerboard.log)], ItemLevel(N, N), checkerboard.log, config)
     assert (len(fit.epochs), fit.stopped) == (10, "the objective stood still")
-
-
-def test_with_a_huge_alpha_g_is_what_it_would_be_alone(checkerboard: Checkerboard) -> None:
-    log = checkerboard.log
-    alone = fresh(log, seed=1)
-    erm(alone, log, how(rate=0.05).plain())
-    distances = []
-    for alpha in (0.1, 10.0, 1e6):
-        exposure = fresh(log, seed=1)
-        opponent([wrong_about(HARD, log)], exposure, log, how(alpha=alpha))
-        with torch.no_grad():
-            gaps = exposure.score_all(torch.arange(N)) - alone.score_all(torch.arange(N))
-        distances.append(float(gaps.abs().max()))
-    assert distances[2] < 1e-3 < distances[1] < distances[0]
 
 
 def test_weight_goes_to_the_items_that_the_candidate_gets_wrong(checkerboard: Checkerboard) -> None:
@@ -129,33 +92,6 @@ def test_weight_goes_to_the_items_that_the_candidate_gets_wrong(checkerboard: Ch
     assert hard[0.5] < hard[1e6] - 0.05
     assert easy[0.5] > easy[1e6] + 0.05
     assert hard[1e6] == pytest.approx(easy[1e6], abs=0.05)  # the data say nothing of the kind
-
-
-@pytest.mark.parametrize("name", ["gmf", "attn"])
-def test_two_equal_candidates_share_the_opponent_of_one(
-    name: ModelName, checkerboard: Checkerboard
-) -> None:
-    log = checkerboard.log
-    exposures = []
-    for n in (1, 2):
-        exposures.append(fresh(log, seed=1))
-        fit = opponent([fresh(log, name) for _ in range(n)], exposures[-1], log, how())
-    assert same_state(*exposures)
-    assert len(fit.epochs) == 3
-
-
-def test_a_shared_opponent_stands_between_the_candidates(checkerboard: Checkerboard) -> None:
-    """What one candidate gets wrong, the other gets right: together there is nothing to gain."""
-    log = checkerboard.log
-    gaps = []
-    for candidates in ([HARD], [HARD, ~HARD], [~HARD]):
-        exposure = ItemLevel(N, N)
-        models = [wrong_about(each, log) for each in candidates]
-        opponent(models, exposure, log, how(alpha=0.5, epochs=20))
-        gaps.append(mean_propensity(exposure, HARD) - mean_propensity(exposure, ~HARD))
-    assert gaps[0] < -0.1
-    assert abs(gaps[1]) < 0.03
-    assert gaps[2] > 0.1
 
 
 def test_it_plays_on_given_pairs_and_on_no_others(checkerboard: Checkerboard) -> None:

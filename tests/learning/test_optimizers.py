@@ -20,26 +20,6 @@ def test_regularization_shrinks_the_model_and_leaves_what_is_free(kind: Optimize
     assert link.beta == (1.0, 1.0, 1.0)
 
 
-def test_lazy_steps_move_only_the_rows_that_are_touched() -> None:
-    model = GMF(4, 5, dim=3)
-    before = model.user.own.detach().clone()
-    optimizer = Optimizer(model, rate=0.1, kind="lazy")
-    for user in (1, 2):
-        optimizer.step(model(torch.tensor([user]), torch.tensor([[0, 3]])).sum())
-    moved = (model.user.own.detach() != before).any(1)
-    assert moved.tolist() == [False, True, True, False]
-
-
-def test_the_rate_can_be_changed() -> None:
-    model = GMF(4, 5, dim=3)
-    optimizer = Optimizer(model, rate=0.1)
-    optimizer.set_rate(0.0)
-    before = model.item.own.detach().clone()
-    optimizer.step(model(torch.tensor([1]), torch.tensor([[0]])).sum())
-    assert torch.equal(before, model.item.own)
-    assert optimizer.gradient_norm() > 0
-
-
 def test_lazy_adam_is_adam_on_the_touched_rows() -> None:
     """Written out: the moments of a row know only the steps that touched it."""
     torch.manual_seed(0)

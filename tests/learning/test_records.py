@@ -103,14 +103,6 @@ def test_what_a_group_weighs_against_another_is_no_effect_where_groups_are_scale
     assert plain.ess() == pytest.approx(54**2 / (3 * 2508))
 
 
-def test_alike_weights_of_many_sampled_items_do_not_hide_those_of_observed_ones() -> None:
-    weights = torch.ones(2, 100)
-    weights[:, 0] = torch.tensor([1.0, 3.0])
-    meter = Meter()
-    meter.add_weights(weights, groups_of("stable", 100))
-    assert meter.ess() == pytest.approx(0.8)
-
-
 @given(st.lists(st.floats(1, 100), min_size=2, max_size=12), st.booleans(), st.integers(1, 3))
 def test_the_effective_sample_is_the_same_however_it_is_added_up(
     values: list[float], stable: bool, times: int

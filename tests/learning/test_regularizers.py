@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -15,17 +13,11 @@ from counterplay.learning.batches import Batches
 from counterplay.learning.config import Game
 from counterplay.learning.regularizers import (
     RegularizerName,
-    exposure_loss,
     known_distance,
     popularity_distance,
     regularizer_of,
 )
 from counterplay.models.link import Link
-
-
-def gradient(value: torch.Tensor, at: torch.Tensor) -> list[list[float]]:
-    (found,) = torch.autograd.grad(value, at)
-    return [[round(each, 6) for each in row] for row in found.tolist()]
 
 
 def number(value: torch.Tensor) -> float:
@@ -34,51 +26,6 @@ def number(value: torch.Tensor) -> float:
 
 def leaf(*rows: list[float]) -> torch.Tensor:
     return torch.tensor(rows, dtype=torch.float64, requires_grad=True)
-
-
-def test_the_loss_on_what_was_observed() -> None:
-    """`log(1 + e^(∓g))`, whose slope is −σ(−g) where observed and σ(g) elsewhere, over 4 pairs."""
-    g = leaf([math.log(3), 0.0], [0.0, math.log(3)])
-    observed = torch.tensor([[1.0, 0.0], [1.0, 0.0]], dtype=torch.float64)
-    found = exposure_loss(g, observed)
-    assert number(found) == pytest.approx((math.log(4 / 3) + 2 * math.log(2) + math.log(4)) / 4)
-    assert gradient(found, g) == [[-0.0625, 0.125], [-0.125, 0.1875]]
-
-
-def test_popularity_by_hand() -> None:
-    """Item means .3, .6, .3 against popularity 1, 3, 2.
-
-    Centred they are −.1, .2, −.1 and −1, 1, 0: the correlation is .3 / √(.06 · 2) = √.75. Its slope
-    in a mean is `(p̂ − r · m̂) / |m|` with unit vectors p̂, m̂: (−.707 + .354, .707 − .707, .354) over
-    .245, and two users share that of item 0.
-    """
-    g = leaf([0.2, 0.6], [0.4, 0.3])
-    items, popularity = torch.tensor([[0, 1], [0, 2]]), torch.tensor([1, 3, 2])
-    found = popularity_distance(g, items, popularity)
-    assert number(found) == pytest.approx(1 - math.sqrt(0.75))
-    of_item = [(-math.sqrt(0.5) + math.sqrt(0.125)) / math.sqrt(0.06), 0.0]
-    of_item.append(math.sqrt(0.125) / math.sqrt(0.06))
-    expected = [[-of_item[0] / 2, -of_item[1]], [-of_item[0] / 2, -of_item[2]]]
-    torch.testing.assert_close(torch.autograd.grad(found, g)[0].tolist(), expected)
-
-
-def test_popularity_is_small_where_popular_items_are_exposed() -> None:
-    items, popularity = torch.tensor([[0, 1, 2]]), torch.tensor([10, 20, 90])
-    likely, unlikely = leaf([0.1, 0.2, 0.9]), leaf([0.9, 0.8, 0.1])
-    assert number(popularity_distance(likely, items, popularity)) == pytest.approx(0)
-    assert number(popularity_distance(unlikely, items, popularity)) == pytest.approx(2)
-
-
-def test_an_item_counts_once_whatever_the_number_of_its_users() -> None:
-    """Item means over users: pairs would let an item that is sampled often outweigh the others."""
-    g, items = leaf([0.1, 0.5, 0.9]), torch.tensor([[0, 1, 2]])
-    popularity = torch.tensor([1, 5, 7])
-    many = leaf(*([0.1, 0.1, 0.1],) * 4, [0.1, 0.5, 0.9])
-    whose = torch.tensor([[0, 0, 0]] * 4 + [[0, 1, 2]])
-    ours, theirs = (
-        number(popularity_distance(*each, popularity)) for each in ((g, items), (many, whose))
-    )
-    assert ours == pytest.approx(theirs)
 
 
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 99))
@@ -102,13 +49,6 @@ def test_equal_propensities_have_a_gradient_of_bounds_towards_popularity() -> No
     assert number(found) == 1
     assert 0 < slope[0, 0] < 1e3
     assert -1e3 < slope[0, 2] < 0
-
-
-def test_the_distance_to_a_known_exposure_by_hand() -> None:
-    g, known = leaf([0.2, 0.9], [0.5, 0.4]), torch.tensor([[0.3, 0.5], [0.2, 0.8]])
-    found = known_distance(g, known)
-    assert number(found) == pytest.approx((0.1 + 0.4 + 0.3 + 0.4) / 4)
-    assert gradient(found, g) == [[-0.25, 0.25], [0.25, -0.25]]
 
 
 def test_reversed_propensities_are_far_from_the_known_ones() -> None:

@@ -212,20 +212,6 @@ def test_steps_of_the_opponent_by_hand(recipe: str, n: int, regularizer: str) ->
     assert_close(numbers(exposure), hand.g)
 
 
-@settings(max_examples=25)
-@given(st.integers(0, 200), st.sampled_from(RECIPES), st.integers(1, 3))
-def test_the_opponents_step_raises_its_objective(seed: int, recipe: str, n: int) -> None:
-    config = game(recipe=recipe, exposure_rate=1e-4, seed=seed)
-    log, g = clicks(), tables(seed)[1]
-    candidates = [tables(seed + place)[0] for place in range(n)]
-    hand = ByHand(np.stack(candidates), g, config, log, together=True)
-    ((rows,),) = rows_of(log, config, Table(g))
-    exposure = Table(g)
-    opponent([Table(f) for f in candidates], exposure, log, config)
-    before = hand.objective(rows, hand.f, g, hand.beta)
-    assert hand.objective(rows, hand.f, numbers(exposure), hand.beta) > before
-
-
 def weighted(**changes: object) -> Weighted:
     names = Weighted.model_fields
     return Weighted(**{name: getattr(game(**changes), name) for name in names})
@@ -300,24 +286,6 @@ def test_a_g_that_is_frozen_makes_the_game_propensity_scoring(
     assert fit.link.beta == scored.link.beta
     moving = acl(Table(f), Table(numbers(exposure)), log, config)
     assert not np.array_equal(numbers(moving.candidate), numbers(scored.candidate))
-
-
-@pytest.mark.parametrize("who", ["f", "g"])
-def test_a_huge_discount_stops_one_player_after_its_first_epoch(who: str) -> None:
-    log, (f, g) = clicks(), tables()
-    name = "discount" if who == "f" else "exposure_discount"
-    config = game(epochs=3, **{name: 1e12})
-    states: list[tuple[Array, Array]] = []
-    players = Table(f), Table(g)
-    watch = [lambda _: states.append((numbers(players[0]), numbers(players[1])))]
-    acl(*players, log, config, callbacks=watch)
-    moved = [
-        [bool(np.abs(after[p] - before[p]).max() > 1e-3) for before, after in zip(
-            [(f, g), *states], states, strict=False)] for p in (0, 1)
-    ]  # fmt: skip
-    still, lively = (0, 1) if who == "f" else (1, 0)
-    assert moved[still] == [True, False, False]
-    assert moved[lively] == [True, True, True]
 
 
 def test_alone_g_steps_down_its_regularizer_and_is_never_what_is_kept() -> None:

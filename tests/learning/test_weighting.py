@@ -76,24 +76,6 @@ def test_the_link_is_left_alone_on_request() -> None:
     assert not weights.requires_grad
 
 
-def test_balanced_weights_by_hand() -> None:
-    """Weights 2, 6 among the observed are ½, 1½; 2, 2, 4, 8 among the others ½, ½, 1, 2."""
-    weights = torch.tensor([[2.0, 2.0, 2.0], [6.0, 4.0, 8.0]])
-    losses = torch.tensor([[1.0, 1.0, 2.0], [2.0, 3.0, 4.0]])
-    scores = -torch.log(weights - 1)  # 1 + e^(−g) with β = (0, 1, 0)
-    expected = (0.5 * 1 + 1.5 * 2 + 0.5 * 1 + 0.5 * 2 + 1 * 3 + 2 * 4) / 6
-    outcomes = torch.zeros(2, 3)
-    loss, found = weighted_loss(
-        losses, Link(), scores, outcomes, groups_of("stable", 3), learn_link=False
-    )
-    torch.testing.assert_close(found, weights)
-    assert float(loss) == pytest.approx(expected)
-    plain, _ = weighted_loss(
-        losses, Link(), scores, outcomes, groups_of("paper", 3), learn_link=False
-    )
-    assert float(plain) == pytest.approx(float((losses * weights).mean()))
-
-
 @given(st.integers(1, 6), st.integers(1, 5), st.floats(-3, 3), st.integers(0, 99))
 def test_weights_cannot_move_between_observed_and_sampled(
     rows: int, places: int, outcome: float, seed: int

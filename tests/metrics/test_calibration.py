@@ -18,21 +18,6 @@ def sample(seed: int, n: int, slope: float = 1.0, shift: float = 0.0) -> Sample:
     return scores, rng.random(n) < expit(slope * scores + shift)
 
 
-@pytest.mark.parametrize(("slope", "shift"), [(1.0, 0.0), (-2.0, 0.5), (0.3, -3.0), (4.0, 2.0)])
-def test_a_known_model_is_recovered(slope: float, shift: float) -> None:
-    """200,000 rows; five standard errors of the logits, by the inverse information: 1 in 10^5."""
-    scores, outcomes = sample(0, 200_000, slope, shift)
-    wanted = np.array([-1.0, 0.0, 1.0])
-    design = np.stack([scores, np.ones(len(scores))], axis=1)
-    p = expit(slope * scores + shift)
-    covariance = np.linalg.inv((design * (p * (1 - p))[:, None]).T @ design)
-    ends = np.stack([wanted, np.ones(3)], axis=1)
-    error = np.sqrt((ends @ covariance * ends).sum(axis=1))
-    found = as_logits(scores, outcomes, wanted)
-    assert (np.abs(found - (slope * wanted + shift)) < 5 * error).all()
-    assert error.max() < 0.05
-
-
 ROWS = st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=2, max_size=30)
 
 
@@ -59,25 +44,6 @@ def test_the_scale_of_scores_does_not_matter(seed: int, by: float, plus: float) 
     assert found == pytest.approx(as_logits(scores, outcomes, wanted), rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize("n", [2, 10, 1000])
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_separated_scores_stay_finite_and_in_order(n: int, sign: float) -> None:
-    scores = np.arange(float(n))
-    outcomes = scores >= n / 2
-    found = as_logits(sign * scores, outcomes, sign * scores)
-    assert np.isfinite(found).all()
-    assert (np.diff(found) > 0).all()
-    assert ((found > 0) == outcomes).all()
-
-
-def test_a_single_huge_score_does_no_harm() -> None:
-    scores, outcomes = sample(1, 500, slope=0.0, shift=1.0)
-    found = as_logits(np.append(scores, 1e6), np.append(outcomes, True), scores)
-    assert found == pytest.approx(
-        np.full(500, np.log(outcomes.mean() / (1 - outcomes.mean()))), abs=0.1
-    )
-
-
 @pytest.mark.parametrize("outcome", [True, False])
 def test_one_outcome_alone_stays_finite(outcome: bool) -> None:
     scores = np.random.default_rng(0).normal(size=50)
@@ -86,14 +52,7 @@ def test_one_outcome_alone_stays_finite(outcome: bool) -> None:
     assert ((found > 3) == outcome).all()
 
 
-CONSTANT = [
-    0.0,
-    2.0,
-    0.3,
-]
-
-
-@pytest.mark.parametrize("constant", CONSTANT)
+@pytest.mark.parametrize("constant", [0.0, 2.0, 0.3])
 def test_constant_scores_say_only_how_many_were_observed(constant: float) -> None:
     outcomes = np.arange(10) < 3
     found = as_logits(np.full(10, constant), outcomes, np.array([constant, 0.1, 5.0]))

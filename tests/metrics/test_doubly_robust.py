@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 import counterplay as cp
 from counterplay.metrics.doubly_robust import doubly_robust
-from counterplay.metrics.estimates import estimates
-from counterplay.metrics.measures import ranking_metrics
 from counterplay.metrics.ranks import full_ranks
 
-from .conftest import Case, MatrixScores, cases, items_of, log_of, memory_for
+from .conftest import MatrixScores, items_of, log_of, memory_for
 
 Found = tuple[dict[tuple[str, int], NDArray[np.float64]], NDArray[np.float64]]
 
@@ -101,39 +99,6 @@ def test_sums_equal_those_over_all_items_whatever_the_memory(seed: int, at_a_tim
         assert denominators.tolist() == pytest.approx([below for _, below in expected], rel=EXACT)
 
 
-@given(
-    cases().filter(lambda case: len(case.targets) > 0 and not {*case.targets} & {*case.seen}),
-    st.integers(0, 99),
-)
-def test_without_belief_it_is_the_normalised_estimate(case: Case, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    targets, seen = case.log(case.targets), case.log(case.seen)
-    scores, nothing = MatrixScores(case.matrix), MatrixScores(np.zeros_like(case.matrix))
-    taken = np.ones(len(targets), dtype=np.bool_)
-    log = Log(scores, nothing, targets, seen, rng.uniform(1, 4, len(targets)), taken)
-    numerators, denominators = log.found()
-    ranks = full_ranks(scores, targets, seen)
-    values = ranking_metrics(ranks, np.arange(len(ranks)), names=NAMES, k=CUTOFFS)
-    for each in estimates(
-        values, log.weights, targets.user, rng, estimator="", protocol="", n_resamples=200
-    ):
-        found = numerators[each.metric, each.k].sum() / denominators.sum()
-        assert found == pytest.approx(each.value, rel=1e-12)
-
-
-def test_golden_sums() -> None:
-    """Ranks 1, 2, 3 by item, item 3 was seen; item 1 was observed at a propensity of 1/4."""
-    scores, relevance = MatrixScores([[4, 3, 2, 9]]), MatrixScores([[1, 0.5, 0.25, 1]])
-    targets, seen = log_of([(0, 1)], 1, 4), log_of([(0, 3)], 1, 4)
-    taken = np.array([True])
-    log = Log(scores, relevance, targets, seen, np.array([4.0]), taken)
-    numerators, denominators = log.found()
-    assert denominators.tolist() == [1.75 + 2]
-    assert numerators["hit", 1].tolist() == [1]
-    assert numerators["hit", 3].tolist() == [1.75 + 2]
-    assert numerators["mrr", 3].tolist() == pytest.approx([1 + 0.25 + 0.25 / 3 + 2 / 2])
-
-
 @pytest.mark.parametrize("wrong", [-0.25, 1.5, 7.0])
 def test_relevance_that_is_no_probability_is_refused(wrong: float) -> None:
     """On an item that no list and no row has, in the list, and in the row."""
@@ -145,14 +110,6 @@ def test_relevance_that_is_no_probability_is_refused(wrong: float) -> None:
         log = Log(scores, MatrixScores(believed), targets, seen, np.ones(1), taken)
         with pytest.raises(cp.DataError, match=f"between 0 and 1; found values .*{wrong:g}"):
             log.found(k=(1,))
-
-
-def test_relevance_that_is_no_number_is_refused() -> None:
-    targets, seen = log_of([(0, 1)], 1, 3), log_of([], 1, 3)
-    believed = MatrixScores([[0.5, 0.5, np.nan]])
-    log = Log(MatrixScores([[3, 2, 1]]), believed, targets, seen, np.ones(1), np.array([True]))
-    with pytest.raises(cp.DataError, match="found 1 that are none among 3"):
-        log.found()
 
 
 class RelevanceWorld:
@@ -198,19 +155,6 @@ def test_certain_relevance_that_is_known_makes_up_for_any_propensities() -> None
         assert denominators.tolist() == pytest.approx(world.relevance.sum(axis=1), rel=EXACT)
     ignorant = np.zeros_like(world.relevance)  # then the propensities do matter
     assert world.errors(ignorant, wrong_propensities(world)) > 12
-
-
-@pytest.mark.parametrize("belief", [0.0, 0.9])
-def test_true_propensities_make_up_for_too_little_belief(belief: float) -> None:
-    """Four standard errors each: one run in 5,000 would alarm falsely."""
-    world = RelevanceWorld(certain=True)
-    believed = belief * world.rng.random(world.relevance.shape) * world.relevance
-    assert world.errors(believed, world.propensity) < 4
-
-
-def test_true_probabilities_make_up_for_wrong_propensities() -> None:
-    world = RelevanceWorld(certain=False)
-    assert world.errors(world.relevance, wrong_propensities(world)) < 5
 
 
 def test_true_propensities_make_up_for_wrong_beliefs() -> None:

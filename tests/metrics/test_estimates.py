@@ -17,10 +17,6 @@ from counterplay.metrics.estimates import (
     weights_of,
 )
 from counterplay.metrics.intervals import bootstrap, interval
-from counterplay.metrics.measures import ranking_metrics
-from counterplay.metrics.ranks import full_ranks
-
-from .conftest import MatrixScores, log_of
 
 Key = tuple[str, int]
 
@@ -58,12 +54,6 @@ def estimated(
 def test_weights_are_inverse_propensities(propensities: list[float], clip: float | None) -> None:
     found = weights_of(np.array(propensities), clip=clip)
     assert found.tolist() == [1 / max(q, clip or 0) for q in propensities]
-
-
-def test_clipping_bounds_the_weights() -> None:
-    propensities = np.array([1e-4, 0.25, 0.1, 1], dtype=np.float32)
-    assert weights_of(propensities, clip=0.25).tolist() == [4, 4, 4, 1]
-    assert weights_of(propensities)[0] == pytest.approx(1e4)
 
 
 @pytest.mark.parametrize(
@@ -119,40 +109,6 @@ def test_intervals_are_of_resampled_users(rows: Rows, normalise: bool) -> None:
         np.testing.assert_allclose([found[key].low, found[key].high], [low[0], high[0]], rtol=1e-9)
 
 
-@given(ROWS, st.booleans())
-def test_a_propensity_of_1_is_the_standard_mean(rows: Rows, normalise: bool) -> None:
-    users, values, *_ = map(list, zip(*rows, strict=True))
-    weights = weights_of(np.ones(len(rows)))
-    found = estimated({("hit", 5): values}, weights, users, normalise=normalise)["hit", 5]
-    assert found.value == pytest.approx(sum(values) / len(values), rel=1e-15)
-    assert found.ess == len(rows)
-
-
-@given(ROWS, st.floats(-5, 5))
-def test_a_normalised_constant_is_that_constant_without_width(rows: Rows, constant: float) -> None:
-    users, _, _, propensities = map(
-        list, zip(*[*rows, (6, 0, 0, 1.0), (7, 0, 0, 0.5)], strict=True)
-    )
-    weights = weights_of(np.array(propensities))
-    found = estimated({("hit", 5): [constant] * len(users)}, weights, users)["hit", 5]
-    assert [found.low, found.value, found.high] == pytest.approx([constant] * 3, rel=1e-12)
-
-
-def test_a_plain_mean_of_a_constant_has_a_width() -> None:
-    weights, users = np.array([1.0, 1.5, 2.0, 2.5] * 5), list(range(20))
-    found = estimated({("hit", 5): [1.0] * 20}, weights, users, normalise=False)["hit", 5]
-    assert found.low < found.value - 0.1 < found.value + 0.1 < found.high
-
-
-def test_a_stream_repeats_and_another_differs() -> None:
-    rng = np.random.default_rng(0)
-    values, weights, users = {("hit", 5): rng.random(40).tolist()}, np.ones(40), list(range(40))
-    one, again, other = (estimated(values, weights, users, seed=seed) for seed in (1, 1, 2))
-    assert one == again
-    assert one["hit", 5].value == other["hit", 5].value
-    assert one["hit", 5].low != other["hit", 5].low
-
-
 def test_wider_levels_have_wider_intervals() -> None:
     values, rng = {("hit", 5): np.arange(30.0)}, np.random.default_rng
     (half,), (most,) = (
@@ -203,59 +159,6 @@ def test_an_estimate_is_written_with_the_names_that_others_read() -> None:
     assert (found["value"], found["ess"]) == (0.5, 3)
 
 
-class SmallWorld:
-    """120 users and 25 items; popular items are shown more, and ranked higher by the candidate."""
-
-    def __init__(self) -> None:
-        rng = np.random.default_rng(5)
-        popular = np.linspace(1, 0, 25)
-        matrix = popular + rng.normal(0, 0.4, (120, 25))
-        self.user, self.item = np.nonzero(rng.random((120, 25)) < 0.3)  # what is relevant
-        relevant = log_of(zip(self.user.tolist(), self.item.tolist(), strict=True), 120, 25)
-        ranks = full_ranks(MatrixScores(matrix), relevant, log_of([], 120, 25))
-        rows = np.arange(len(ranks))
-        self.values = ranking_metrics(ranks, rows, names=["ndcg"], k=[5])["ndcg", 5]
-        self.propensities = 0.1 + 0.8 * popular[self.item] ** 2
-        self.rng = rng
-
-    def shown(self) -> NDArray[np.bool_]:
-        return self.rng.random(len(self.values)) < self.propensities
-
-
-def test_oracle_propensities_are_unbiased() -> None:
-    """Plain means over what is relevant, rows not shown with 0, of 400 logs.
-
-    Five standard errors: one run in 1.7 million would alarm falsely. The mean over the rows that
-    were shown, without weights, is far off.
-    """
-    world = SmallWorld()
-    weights, users = weights_of(world.propensities), world.user.tolist()
-    found, standard = [], []
-    for _ in range(400):
-        shown = world.shown()
-        values: dict[Key, list[float]] = {("ndcg", 5): (world.values * shown).tolist()}
-        each = estimated(values, weights, users, normalise=False, n_resamples=200)["ndcg", 5]
-        found.append(each.value)
-        standard.append(world.values[shown].mean())
-    error = float(np.std(found)) / math.sqrt(len(found))
-    assert abs(np.mean(found) - world.values.mean()) < 5 * error
-    assert np.mean(standard) - world.values.mean() > 50 * error
-
-
-def test_normalised_oracle_propensities_come_near_the_truth_and_cover_it() -> None:
-    """Rows that were shown only; of 100 intervals 95 cover, give or take 2.2: five of those."""
-    world, covered, found = SmallWorld(), 0, []
-    for seed in range(100):
-        shown = world.shown()
-        values: dict[Key, list[float]] = {("ndcg", 5): world.values[shown].tolist()}
-        weights, users = weights_of(world.propensities[shown]), world.user[shown].tolist()
-        each = estimated(values, weights, users, seed=seed, n_resamples=300)["ndcg", 5]
-        covered += each.low <= world.values.mean() <= each.high
-        found.append(each.value)
-    assert covered >= 84
-    assert np.mean(found) == pytest.approx(world.values.mean(), abs=float(np.std(found)) / 2)
-
-
 EVENTS = st.lists(st.integers(0, 50), min_size=1, max_size=8)
 
 
@@ -268,12 +171,6 @@ def test_popularity_propensities_equal_their_plain_twin(
     expected = [max(floor, (events[item] / max(1, *events)) ** exponent) for item in items.tolist()]
     assert found.tolist() == pytest.approx(expected, rel=1e-12)
     assert weights_of(found).max() <= 1 / floor
-
-
-def test_golden_popularity_propensities() -> None:
-    found = popularity_propensities(np.array([2, 0, 1, 2]), np.array([25, 0, 100]), exponent=0.5)
-    assert found.tolist() == [1, 0.5, 0.01, 1]
-    assert popularity_propensities(np.array([0]), np.array([0, 0])).tolist() == [0.01]
 
 
 def test_one_user_has_no_interval_and_json_says_so() -> None:

@@ -115,21 +115,6 @@ def test_every_item_is_in_one_decile_and_popular_ones_are_higher(events: list[in
     json.dumps(rows, allow_nan=False)
 
 
-@given(st.integers(1, 30))
-def test_equally_popular_items_are_told_apart_by_their_index(a_decile: int) -> None:
-    found = popularity_deciles(np.full(10 * a_decile, 7))
-    np.testing.assert_array_equal(found, np.repeat(np.arange(1, 11), a_decile))
-
-
-def test_deciles_of_small_catalogues() -> None:
-    assert popularity_deciles(np.array([3])).tolist() == [10]
-    assert popularity_deciles(np.array([0, 9, 0])).tolist() == [1, 10, 1]
-    assert popularity_deciles(np.array([1, 9])).tolist() == [1, 10]
-    rows = deciles_of_items(np.array([1, 10]), np.array([1, 9]))
-    assert [each["items"] for each in rows] == [1, *[0] * 8, 1]
-    assert [each["logged"] for each in rows] == [0.1, *[0.0] * 8, 0.9]
-
-
 def test_no_events_are_all_tail() -> None:
     deciles = popularity_deciles(np.zeros(4, dtype=np.int64))
     assert deciles.tolist() == [1, 1, 1, 1]
@@ -202,59 +187,6 @@ def test_means_equal_a_loop_over_rows(seed: int, n: int, n_users: int) -> None:
     json.dumps(found, allow_nan=False)
 
 
-@given(st.integers(0, 99))
-def test_the_names_of_users_and_the_order_of_rows_do_not_matter(seed: int) -> None:
-    values, deciles, users = rows_of(seed, 50, 6)
-    rng = np.random.default_rng(seed)
-    names, order = rng.permutation(6), rng.permutation(50)
-    before, renamed, reordered = (
-        means_by_decile(*rows, np.random.default_rng(1), n_resamples=200)
-        for rows in (
-            (values, deciles, users),
-            (values, deciles, names[users]),
-            ({key: each[order] for key, each in values.items()}, deciles[order], users[order]),
-        )
-    )
-    for one, other, third in zip(before, renamed, reordered, strict=True):
-        assert (one["n"], one["value"]) == (other["n"], other["value"])
-        for name in ("value", "low", "high"):
-            assert third[name] == (None if one[name] is None else pytest.approx(one[name]))
-
-
-def test_an_interval_covers_the_truth_as_often_as_it_says() -> None:
-    """Of 200 intervals at 90%, 163 to 196 cover: 1 alarm in 10,000 were they exact.
-
-    Rows of a user are alike, so intervals over rows would cover about half.
-    """
-    covered = 0
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        users = np.repeat(np.arange(80), 6)
-        values = (0.5 + rng.normal(size=80))[users]
-        (found,) = [
-            each
-            for each in means_by_decile(
-                {("mse", 0): values}, np.full(480, 4), users, rng, level=0.9
-            )
-            if each["n"]
-        ]
-        covered += found["low"] <= 0.5 <= found["high"]
-    assert 163 <= covered <= 196
-
-
-def test_a_wider_level_is_a_wider_interval() -> None:
-    values, deciles, users = rows_of(3, 200, 30)
-    narrow, wide = (
-        means_by_decile(
-            values, deciles, users, np.random.default_rng(0), level=level, n_resamples=1000
-        )
-        for level in (0.5, 0.99)
-    )
-    known = [(one, other) for one, other in zip(narrow, wide, strict=True) if one["n"]]
-    assert len(known) == 4 * 4
-    assert all(other["low"] < one["low"] < one["high"] < other["high"] for one, other in known)
-
-
 # calibration
 
 
@@ -322,5 +254,5 @@ def test_equal_estimates_stay_together() -> None:
 
 def test_calibration_needs_both_of_each_row() -> None:
     for estimated, true in ((np.ones(3), np.ones(2)), (np.ones(0), np.ones(0))):
-        with pytest.raises(cp.DataError, match="of the same rows, at least one"):
+        with pytest.raises(cp.DataError, match="of one length, 1 or more"):
             calibration(estimated, true)

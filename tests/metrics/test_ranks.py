@@ -22,7 +22,6 @@ from .conftest import (
     MODELS_TO_WRITE_OVER,
     Case,
     MatrixScores,
-    Pairs,
     cases,
     items_of,
     log_of,
@@ -40,10 +39,6 @@ def test_ranks_count_what_is_above_and_beside(rows: list[list[int]]) -> None:
     assert len(found) == len(rows)
     assert found.above.tolist() == [sum(value > row[0] for value in row) for row in rows]
     assert found.tied.tolist() == [sum(value == row[0] for value in row[1:]) for row in rows]
-    for row, rank in zip(rows, found.expected, strict=True):
-        greater = sum(value > row[0] for value in row)
-        ties = sum(value == row[0] for value in row)
-        assert rank == np.mean([greater + place for place in range(1, ties + 1)])
 
 
 def pairs_of(ranks: Ranks) -> list[tuple[int, int]]:
@@ -77,7 +72,7 @@ def test_candidates_are_uniform() -> None:
     )
     seen, target = log.take(np.array([True, False, True, True])), log.take(log.item == 1)
     rng, counts = np.random.default_rng(0), np.zeros(12, dtype=int)
-    for _ in range(3000):
+    for _ in range(600):
         counts += np.bincount(sampled_candidates(seen, target, 4, rng)[0, 1:], minlength=12)
     assert counts[:2].sum() == 0
     assert chisquare(counts[2:]).pvalue > 1e-4
@@ -108,21 +103,6 @@ def test_full_ranks_equal_their_plain_twin_whatever_the_memory(case: Case, at_a_
     assert pairs_of(found) == expected
 
 
-@given(cases(), st.integers(0, 99))
-def test_full_ranks_follow_items_that_are_renamed(case: Case, seed: int) -> None:
-    new = np.random.default_rng(seed).permutation(case.n_items)
-    matrix = np.array(case.matrix)[:, np.argsort(new)]
-
-    def ranks(scores: MatrixScores, seen: Pairs, targets: Pairs) -> Pairs:
-        return pairs_of(full_ranks(scores, case.log(targets), case.log(seen)))
-
-    seen, targets = (
-        [(user, int(new[item])) for user, item in pairs] for pairs in (case.seen, case.targets)
-    )
-    before = ranks(MatrixScores(case.matrix), case.seen, case.targets)
-    assert ranks(MatrixScores(matrix), seen, targets) == before
-
-
 @pytest.mark.parametrize("n_items", [2047, 2999, 4096])
 def test_full_ranks_among_many_items_equal_their_plain_twin(n_items: int) -> None:
     """More scores than are counted in one go, and users with one target or with many."""
@@ -150,7 +130,6 @@ def test_golden_full_ranks() -> None:
     targets = log_of([(0, 1), (0, 3), (0, 0), (0, 5), (1, 1), (1, 0)], 2, 6)
     found = full_ranks(scores, targets, seen)
     assert pairs_of(found) == [(0, 2), (3, 0), (0, 0), (3, 0), (1, 2), (0, 0)]
-    assert found.expected.tolist() == [2, 4, 1, 4, 3, 1]
 
 
 def test_the_memory_decides_how_many_users_are_scored_at_a_time() -> None:

@@ -113,14 +113,6 @@ def test_lists_of_no_length_are_refused(k: int, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_scores_that_are_no_numbers_and_too_little_memory_are_refused() -> None:
-    seen = log_of([], 2, 3)
-    with pytest.raises(cp.DataError, match="found 1 that are none among 6"):
-        top_k(MatrixScores([[0.0, 1.0, 2.0], [0.0, np.nan, 1.0]]), np.arange(2), seen, 1)
-    with pytest.raises(cp.ConfigError, match="must hold one user's scores"):
-        top_k(MatrixScores(np.zeros((2, 3))), np.arange(2), seen, 1, memory=1)
-
-
 TEXT = {"user": ["ann", "ann", "bob", "çelik", "dan"], "item": ["tea", "5", "tea", "rum", "gin"]}
 NUMBERS = {"user": [-7, -7, 12, 2**40, 2**62], "item": [8, 900, 8, 33, -1]}
 Ids = dict[str, list[str]] | dict[str, list[int]]
@@ -178,11 +170,6 @@ def test_a_failure_midway_leaves_what_was_there(tmp_path: Path) -> None:
     path.write_bytes(b"from the day before")
     write_and_fail(path)
     assert path.read_bytes() == b"from the day before"
-
-
-def test_a_failure_midway_leaves_nothing_half_written(tmp_path: Path) -> None:
-    write_and_fail(tmp_path / "lists.parquet")
-    assert not list(tmp_path.iterdir())
 
 
 def test_no_users_are_a_table_without_rows(tmp_path: Path) -> None:

@@ -38,18 +38,6 @@ def test_scores_of_items_are_those_of_all_items_gathered(name: ModelName) -> Non
     assert np.unique(found).size > 1
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.int64])
-@pytest.mark.parametrize("name", MODELS)
-def test_indices_of_a_log_and_of_numpy_do(name: ModelName, dtype: type[np.signedinteger]) -> None:
-    scores = ModelScores(make_model(name), seen_log())
-    users, items = np.array([2, 0], dtype), np.array([[1, 10], [0, 5]], dtype)
-    users.flags.writeable = items.flags.writeable = False  # as the columns of a log are
-    by_pair = scores.of(users, items)
-    assert by_pair.tolist() == scores.of(users.astype(int), items.astype(int)).tolist()
-    gathered = np.take_along_axis(scores.of_all(users), items.astype(int), axis=1)
-    np.testing.assert_allclose(by_pair, gathered, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("name", MODELS_TO_WRITE_OVER)
 def test_what_is_returned_may_be_written_over(name: ModelName) -> None:
     scores, users = ModelScores(make_model(name), seen_log()), np.array([1, 0])
@@ -164,19 +152,3 @@ def test_a_row_after_training_tells_a_model_of_histories_alone_something() -> No
         found = ModelScores(model, seen, train=train).of_all(COLD)
         own = ModelScores(model, seen).of_all(COLD)
         assert found.tolist() == (pop if falls_back else own).tolist()
-
-
-@pytest.mark.parametrize("name", ["cf", "gmf", "mlp", "ncf"])
-def test_the_ranks_of_a_cold_user_are_those_of_popularity(name: ModelName) -> None:
-    log, targets = seen_log(), log_of([(3, item) for item in range(11)], 4, 11)
-    models = make_model(name), build("pop", log)
-    found, expected = (
-        cp.ranking_metrics(
-            cp.full_ranks(ModelScores(model, log, train=log), targets, log),
-            np.arange(11),
-            names=["mrr"],
-            k=[11],
-        )["mrr", 11]
-        for model in models
-    )
-    assert found.tolist() == expected.tolist()

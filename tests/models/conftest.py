@@ -7,8 +7,10 @@ import pytest
 import torch
 
 import counterplay as cp
+from counterplay.models.popularity import ItemLevel
 from counterplay.models.registry import ModelName, build
 from counterplay.models.scorer import History, Scorer
+from counterplay.models.table import ScoreTable
 
 NAMES: tuple[ModelName, ...] = ("pop", "cf", "gmf", "mlp", "ncf", "attn")
 LENGTH = 6
@@ -36,6 +38,19 @@ def make_model(name: ModelName, *, features: bool = False, seed: int = 0) -> Sco
     generator = torch.Generator().manual_seed(seed)
     log = make_log(features=features)
     return build(name, log, dim=8, length=LENGTH, heads=2, dropout=0.3, generator=generator)
+
+
+def item_level() -> ItemLevel:
+    model = ItemLevel(12, 9)
+    with torch.no_grad():
+        model.bias.copy_(torch.arange(9.0)[:, None] / 4)
+        model.constant.fill_(-1)
+    return model
+
+
+def whole_table() -> ScoreTable:
+    pairs = np.arange(12 * 9)
+    return ScoreTable(12, 9, pairs, np.sin(pairs).astype(np.float32))
 
 
 @pytest.fixture

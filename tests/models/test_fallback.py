@@ -8,7 +8,7 @@ import torch
 
 import counterplay as cp
 from counterplay.models.fallback import Fallback
-from counterplay.models.items import ItemLevel
+from counterplay.models.popularity import ItemLevel
 from counterplay.models.registry import ModelName
 
 USER, ITEM = [0, 0, 1, 1, 3], [2, 1, 2, 0, 2]

@@ -44,14 +44,6 @@ def test_touched_rows_are_distinct_and_lead_back_to_the_index(
     assert torch.equal(rows[among.index], index)
 
 
-def test_a_pattern_has_a_place_for_every_entry() -> None:
-    pattern = Lookup(torch.tensor([[2, 0], [1, 1]])).pattern(3, torch.float32)
-    assert pattern.shape == (2, 3)
-    assert pattern.crow_indices().tolist() == [0, 2, 4]
-    assert pattern.col_indices().tolist() == [2, 0, 1, 1]
-    assert not pattern.values().any()
-
-
 def test_an_index_is_laid_out_once_where_lookups_are_shared() -> None:
     index, other = torch.tensor([[0, 1]]), torch.tensor([[0, 1]])
     assert lookup(index) is not lookup(index)
@@ -62,19 +54,6 @@ def test_an_index_is_laid_out_once_where_lookups_are_shared() -> None:
         assert first.groups(2) is first.groups(2)
         assert first.groups(2) is not first.groups(3)
     assert lookup(index) is not first
-
-
-def test_sharing_ends_with_an_exception_too() -> None:
-    index = torch.tensor([0])
-
-    def fail() -> None:
-        with shared_lookups():
-            lookup(index)
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fail()
-    assert lookup(index) is not lookup(index)
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -64,11 +64,6 @@ def test_sparse_gradients_touch_only_the_rows_asked_for() -> None:
     assert gradient.values().tolist() == [[2, 2], [1, 1]]
 
 
-def test_dots_by_hand() -> None:
-    others = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
-    assert dots(torch.tensor([[2.0, 3.0]]), others).tolist() == [[2.0, 3.0]]
-
-
 @pytest.mark.parametrize("wrong", [-1, 3])
 @pytest.mark.parametrize("learning", [True, False])
 def test_rows_that_are_not_there_are_refused(wrong: int, learning: bool) -> None:

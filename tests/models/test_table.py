@@ -1,40 +1,14 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
-from counterplay.models.scorer import History, Scorer
-from counterplay.models.table import ScoreTable
+import counterplay as cp
+from counterplay.models.table import Calibrated, ScoreTable
 
-from . import test_contract as contract
-
-Query = tuple[Tensor, Tensor, History]
-
-
-def whole_table() -> ScoreTable:
-    pairs = np.arange(12 * 9)
-    return ScoreTable(12, 9, pairs, np.sin(pairs).astype(np.float32))
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [
-        contract.test_logits_have_the_shape_of_the_items,
-        contract.test_a_batch_equals_one_by_one,
-        contract.test_scoring_all_items_equals_scoring_each,
-        contract.test_a_copy_and_a_loaded_state_score_the_same,
-    ],
-)
-def test_with_all_pairs_it_does_what_every_model_must(
-    rule: Callable[[Scorer, Query], None], query: Query
-) -> None:
-    rule(whole_table(), query)
+from .conftest import whole_table
 
 
 @given(st.dictionaries(st.integers(0, 34), st.floats(-9, 9, width=32), min_size=1))
@@ -61,12 +35,20 @@ def test_pairs_beyond_32_bits_are_told_apart() -> None:
     assert table(wanted, places)[:, 0].tolist() == [1, 2, 3]
 
 
-def test_it_has_nothing_to_learn_and_follows_its_state() -> None:
-    table = whole_table()
-    assert list(table.parameters()) == []
-    assert set(table.state_dict()) == {"pairs", "logits"}
-
-
 def test_an_unknown_item_is_a_pair_that_is_not_given() -> None:
     table = whole_table()
     assert table(torch.tensor([1]), torch.tensor([[-1]])).tolist() == [[-np.inf]]
+
+
+def test_scores_are_on_another_scale_in_the_same_order() -> None:
+    log = cp.read({"user": [0, 0, 1], "item": [0, 1, 2]})
+    model = cp.build("attn", log, dim=4, length=3, generator=torch.Generator().manual_seed(0))
+    calibrated = Calibrated(model.eval(), 2.0, -1.0)
+    assert calibrated.history_length == model.history_length > 0
+    users, items = torch.tensor([0, 1]), torch.tensor([[0, 1, 2], [2, 1, 0]])
+    history = cp.History.of(torch.from_numpy(cp.Histories(log).last(users.numpy(), 3)))
+    expected = 2 * model(users, items, history) - 1
+    torch.testing.assert_close(calibrated(users, items, history), expected)
+    torch.testing.assert_close(
+        calibrated.score_all(users, history), 2 * model.score_all(users, history) - 1
+    )

@@ -19,10 +19,10 @@ from counterplay.learning.methods.opponent import opponent
 from counterplay.metrics.calibration import logistic_fit
 from counterplay.metrics.estimates import popularity_propensities
 from counterplay.metrics.scoring import ModelScores
-from counterplay.models.calibrated import Calibrated
-from counterplay.models.items import ItemLevel
 from counterplay.models.link import Link
+from counterplay.models.popularity import ItemLevel
 from counterplay.models.settings import ModelSettings
+from counterplay.models.table import Calibrated
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:

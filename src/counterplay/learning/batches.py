@@ -30,23 +30,14 @@ _LEAST_USERS = 1 << 14  # that a chunk must have then
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Queries and their candidate items; the first item of each query is the observed one.
+    """Queries and their candidate items; the first item of each query is the observed one."""
 
-    Attributes:
-        users: `[B]`.
-        items: `[B, 1 + n_negatives]`.
-        observed: 1 for the observed item, 0 for the sampled ones, `[B, 1 + n_negatives]`.
-        ratings: Of the observed items, `[B, 1]`; None for implicit feedback.
-        standard_ratings: The same with mean 0 and variance 1 over the log.
-        history: What came before each query; None where no model wants it.
-    """
-
-    users: Tensor
-    items: Tensor
-    observed: Tensor
-    ratings: Tensor | None
-    standard_ratings: Tensor | None
-    history: History | None
+    users: Tensor  # [B]
+    items: Tensor  # [B, 1 + n_negatives]
+    observed: Tensor  # 1 for the observed item, 0 for the sampled ones, [B, 1 + n_negatives]
+    ratings: Tensor | None = None  # of the observed items, [B, 1]; None for implicit feedback
+    standard_ratings: Tensor | None = None  # the same with mean 0 and variance 1 over the log
+    history: History | None = None  # what came before each query, where a model wants it
 
     @property
     def query(self) -> tuple[Tensor, Tensor, History | None]:
@@ -72,16 +63,8 @@ class Batch:
 class Batches:
     """All rows of a log, once an epoch, in a new order and with new negatives each time.
 
-    Models that read histories and models that do not get the same batches. With histories, rows
-    come in windows: all places of a window are queries of one batch.
-
-    Args:
-        log: Training rows.
-        batch_size: Queries a batch.
-        n_negatives: Sampled items a query.
-        history_length: Longest history; 0 for none.
-        exponent: Of popularity in sampling; 0 is uniform.
-        device: Where the batches go.
+    With histories of up to `history_length`, rows come in windows: all places of a window are
+    queries of one batch. Negatives are drawn by popularity to the power of `exponent`.
     """
 
     def __init__(
@@ -177,7 +160,7 @@ class Batches:
         observed[:, 0] = 1
         users, candidates = self._tensor(self.log.user[rows]), self._tensor(items)
         if self.log.rating is None:
-            return Batch(users, candidates, observed, None, None, history)
+            return Batch(users, candidates, observed, history=history)
         ratings = self._tensor(self.log.rating[rows][:, None])
         mean, deviation = self._rating_scale
         return Batch(users, candidates, observed, ratings, (ratings - mean) / deviation, history)
@@ -189,25 +172,16 @@ class Batches:
 def _rows_together(log: Interactions, n_batches: int, size: int) -> int:
     """Return how many rows stay together when a log is cut into chunks of some batches.
 
-    The log is in the order of users. A chunk made of blocks of it has few of very many users, and
-    their vectors stay in the processor's cache. But a user's rows then all come in one stretch. On
-    6,040 users that cost quality, the more so where rows did not find batches of their own
-    (`benchmarks/shuffling.py`); where either is to be feared, rows are spread one by one.
+    The log is in the order of users, so blocks of it have few users, whose vectors stay in the
+    processor's cache. But a user's rows then come together, which costs quality where users are
+    few or have many rows (`benchmarks/shuffling.py`): there, rows are spread one by one.
     """
     users = log.n_users * size / len(log)  # in a chunk
     return _BLOCK if users >= _LEAST_USERS and len(log) <= n_batches * log.n_users else 1
 
 
 class PairBatches:
-    """Given pairs, observed or not: all observed ones an epoch, and as many others as asked for.
-
-    Args:
-        user: User index, `[n]`.
-        item: Item index, `[n]`.
-        observed: Whether the pair was, `[n]`.
-        batch_size: Pairs a batch.
-        n_negatives: Others for each observed one, drawn anew each epoch.
-    """
+    """Given pairs, `[n]`: each epoch all observed ones, and `n_negatives` others for each."""
 
     def __init__(
         self,
@@ -230,13 +204,9 @@ class PairBatches:
             width = 1 + max(int(it._item.max(initial=0)) for it in (first, each))
             ours, theirs = (it._user.astype(np.int64) * width + it._item for it in (first, each))
             kept = np.isin(ours, theirs)
-            first = cls(
-                first._user[kept],
-                first._item[kept],
-                first._observed[kept],
-                batch_size=first.batch_size,
-                n_negatives=first.n_negatives,
-            )
+            user, item, observed = first._user[kept], first._item[kept], first._observed[kept]
+            sizes = {"batch_size": first.batch_size, "n_negatives": first.n_negatives}
+            first = cls(user, item, observed, **sizes)
         return first
 
     @property
@@ -254,4 +224,4 @@ class PairBatches:
             part = chosen[order[begin : begin + self.batch_size]]
             users, items = (torch.from_numpy(each[part]) for each in (self._user, self._item))
             observed = torch.from_numpy(self._observed[part].astype(np.float32))
-            yield Batch(users, items[:, None], observed[:, None], None, None, None)
+            yield Batch(users, items[:, None], observed[:, None])

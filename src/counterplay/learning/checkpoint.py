@@ -38,31 +38,18 @@ _REMEDY = "remove its folder and begin again"
 
 @dataclass(slots=True)
 class Progress:
-    """How far learning has come.
-
-    Attributes:
-        epochs: What happened so far.
-        best_epoch: The best epoch so far, -1 for none.
-        best_value: Its validation value.
-        best: The players' states in it, by name.
-        stopped: Why learning ended; None while it has not.
-        threads: How many computed it; None before the first epoch. They change the last digits.
-        synced: When its checkpoint was last waited for until it was on the disk.
-    """
+    """How far learning has come."""
 
     epochs: list[Epoch] = field(default_factory=list)
-    best_epoch: int = -1
+    best_epoch: int = -1  # none yet
     best_value: float = float("-inf")
-    best: dict[str, dict[str, Tensor]] = field(default_factory=dict)
-    stopped: str | None = None
-    threads: int | None = None
-    synced: float = field(default_factory=time.monotonic)
+    best: dict[str, dict[str, Tensor]] = field(default_factory=dict)  # the players' states then
+    stopped: str | None = None  # why learning ended
+    threads: int | None = None  # that computed it; they change the last digits
+    synced: float = field(default_factory=time.monotonic)  # when it was last waited for on disk
 
     def compare(self, last: Epoch, *, first: int) -> bool:
-        """Note the last epoch if it is the best from the `first` that counts on; say whether it is.
-
-        Without a validation value, a later epoch is better.
-        """
+        """Note the last epoch if it is the best from `first` on; without validation, it is."""
         value = last.epoch if last.validation is None else last.validation
         if last.epoch < first or value <= self.best_value:
             return False
@@ -78,19 +65,17 @@ def save_checkpoint(
     progress: Progress,
 ) -> None:
     """Write a checkpoint; `about` says as plain values which run it belongs to."""
-    tensors: dict[str, Tensor] = {}
-    steps: dict[str, int] = {}
-    for name, player in players.items():
-        tensors |= {f"now.{name}.{key}": value for key, value in player.state_dict().items()}
-    for name, state in progress.best.items():
-        tensors |= {f"best.{name}.{key}": value for key, value in state.items()}
+    now = {name: player.state_dict() for name, player in players.items()}
+    values: dict[str, Any] = {
+        f"{when}.{name}.{key}": value
+        for when, states in (("now", now), ("best", progress.best))
+        for name, state in states.items()
+        for key, value in state.items()
+    }
     for label, part in _parts(optimizers):
         for place, state in part.state_dict()["state"].items():
-            for key, value in state.items():
-                if isinstance(value, torch.Tensor):
-                    tensors[f"{label}.{place}.{key}"] = value
-                else:
-                    steps[f"{label}.{place}.{key}"] = value
+            values |= {f"{label}.{place}.{key}": value for key, value in state.items()}
+    tensors = {key: value for key, value in values.items() if isinstance(value, torch.Tensor)}
     description = {
         "format": FORMAT,
         "about": about,
@@ -99,7 +84,7 @@ def save_checkpoint(
         "best_value": progress.best_value,
         "stopped": progress.stopped,
         "threads": torch.get_num_threads(),
-        "steps": steps,
+        "steps": {key: value for key, value in values.items() if key not in tensors},
     }
     durable = time.monotonic() - progress.synced > _BETWEEN
     known = Replaceable(_FILES, _FILES)
@@ -118,10 +103,7 @@ def load_checkpoint(
     players: Mapping[str, nn.Module],
     optimizers: Sequence[Optimizer],
 ) -> Progress:
-    """Put players and optimizers into the state of a checkpoint and return how far it had come.
-
-    Where there is none, nothing is changed and the progress is empty.
-    """
+    """Put players and optimizers into the state of a checkpoint, if any; return how far it was."""
     if not (directory / _STATE).exists():
         return Progress()
     try:
@@ -137,17 +119,12 @@ def load_checkpoint(
         for name, player in players.items():
             player.load_state_dict(_within(tensors, f"now.{name}."))
         for label, part in _parts(optimizers):
-            _restore(
-                part, _within(tensors, f"{label}."), _within(description["steps"], f"{label}.")
-            )
-        best = {name: _within(tensors, f"best.{name}.") for name in players}
+            _restore(part, _within(tensors | description["steps"], f"{label}."))
+        kept = ("best_epoch", "best_value", "stopped", "threads")
         return Progress(
-            [_epoch(each) for each in description["epochs"]],
-            description["best_epoch"],
-            description["best_value"],
-            best,
-            description["stopped"],
-            description["threads"],
+            epochs=[_epoch(each) for each in description["epochs"]],
+            best={name: _within(tensors, f"best.{name}.") for name in players},
+            **{name: description[name] for name in kept},
         )
     except DataError as error:
         raise CheckpointError(str(error)) from None
@@ -172,11 +149,9 @@ def _within(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     }
 
 
-def _restore(
-    part: torch.optim.Optimizer, tensors: dict[str, Tensor], steps: dict[str, int]
-) -> None:
+def _restore(part: torch.optim.Optimizer, values: dict[str, Any]) -> None:
     state: dict[int, dict[str, Any]] = {}
-    for name, value in {**tensors, **steps}.items():
+    for name, value in values.items():
         place, key = name.split(".", 1)
         state.setdefault(int(place), {})[key] = value
     part.load_state_dict({"state": state, "param_groups": part.state_dict()["param_groups"]})

@@ -10,71 +10,49 @@ from counterplay.learning.losses import LossName
 from counterplay.learning.regularizers import RegularizerName
 
 Positive = Annotated[int, Field(ge=1)]
+NotNegative = Annotated[float, Field(ge=0)]
 Rate = Annotated[float, Field(gt=0)]
+Discount = Annotated[float, Field(ge=1)]
 Recipe = Literal["paper", "stable"]
 
 
 class Training(BaseModel):
-    """What all methods share.
-
-    Attributes:
-        epochs: At most so many.
-        batch_size: Queries a batch.
-        n_negatives: Sampled items a query (none for ratings).
-        negatives_exponent: Of popularity in sampling them; 0 is uniform.
-        loss: δ.
-        rate: Learning rate of the candidate.
-        l2: Strength of ℓ2 regularization, added to the gradient as in the paper.
-        optimizer: dense, lazy (only rows that a batch touches move), or auto by table size.
-        patience: Epochs without a better validation value before stopping.
-        precision: Of the forward pass; bfloat16 is mixed precision.
-        device: Where to learn.
-        seed: Of all streams.
-    """
+    """What all methods share."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    epochs: Positive = 50
-    batch_size: Positive = 8192
-    n_negatives: Annotated[int, Field(ge=0)] = 4
-    negatives_exponent: Annotated[float, Field(ge=0)] = 0.0
-    loss: LossName = "logistic"
-    rate: Rate = 0.01
-    l2: Annotated[float, Field(ge=0)] = 0.0
+    epochs: Positive = 50  #: Maximum number of epochs.
+    batch_size: Positive = 8192  #: Queries per batch.
+    n_negatives: Annotated[int, Field(ge=0)] = 4  #: Sampled items per query (none for ratings).
+    negatives_exponent: NotNegative = 0.0  #: Of popularity in sampling them; 0 is uniform.
+    loss: LossName = "logistic"  #: δ.
+    rate: Rate = 0.01  #: Learning rate of the candidate.
+    l2: NotNegative = 0.0  #: Strength of ℓ2 regularization, added to the gradient as in the paper.
+    #: dense, lazy (only rows that a batch touches move), or auto by table size.
     optimizer: Literal["auto", "dense", "lazy"] = "auto"
-    patience: Positive = 10
+    patience: Positive = 10  #: Epochs without a better validation value before stopping.
+    #: Of the forward pass; bfloat16 is mixed precision.
     precision: Literal["float32", "bfloat16"] = "float32"
-    device: str = "cpu"
-    seed: Annotated[int, Field(ge=0)] = 0
+    device: str = "cpu"  #: Where to learn.
+    seed: Annotated[int, Field(ge=0)] = 0  #: Seed of all random streams.
 
 
 class LinkSettings(BaseModel):
-    """The link between exposure scores and propensities.
-
-    Attributes:
-        with_outcome: Whether the outcome enters, β2.
-        floor: The smallest propensity μ.
-        intercept: β0 at the start.
-        learn: Whether β is learnt with the candidate.
-    """
+    """The link between exposure scores and propensities."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    with_outcome: bool = True
-    floor: Annotated[float, Field(gt=0, lt=1)] = 0.01
-    intercept: float = 0.0
-    learn: bool = True
+    with_outcome: bool = True  # whether the outcome enters, β2
+    floor: Annotated[float, Field(gt=0, lt=1)] = 0.01  # the smallest propensity μ
+    intercept: float = 0.0  # β0 at the start
+    learn: bool = True  # whether β is learnt with the candidate
 
 
 class Weighted(Training):
-    """What propensity scoring adds: the link, and how weights are used.
+    """What propensity scoring adds: the link, and how weights are used."""
 
-    Attributes:
-        recipe: paper is equation 9 to the letter; stable keeps the link monotone, and the mean
-            weight of a batch at 1, among its observed items and among its sampled ones.
-        link: The link.
-    """
-
+    #: paper is equation 9 to the letter; stable keeps the link monotone, and the mean weight of a
+    #: batch at 1, among its observed items and among its sampled ones.
     recipe: Recipe = "stable"
     link: LinkSettings = LinkSettings()
 
@@ -94,25 +72,15 @@ class Weighted(Training):
 
 
 class Game(Weighted):
-    """What the game adds.
+    """What the game adds."""
 
-    Attributes:
-        alpha: Strength of the exposure model's regularizer, α.
-        regularizer: Which one.
-        exposure_rate: Learning rate of the exposure model; by default it is the faster one.
-        discount: The candidate's rate is divided by this after every epoch, d_f.
-        exposure_discount: The same for the exposure model, d_g.
-        warmup: Epochs of the exposure model alone at the start.
-        stop_by: patience looks at validation; objective stops when the objective has moved less
-            than 0.001 in ten epochs.
-    """
-
-    alpha: Annotated[float, Field(ge=0)] = 1.0
-    regularizer: RegularizerName = "feedback"
-    exposure_rate: Rate = 0.02
-    discount: Annotated[float, Field(ge=1)] = 1.0
-    exposure_discount: Annotated[float, Field(ge=1)] = 1.0
-    warmup: Annotated[int, Field(ge=0)] = 0
+    alpha: NotNegative = 1.0  #: Weight α of the exposure model's regularizer.
+    regularizer: RegularizerName = "feedback"  #: Which one.
+    exposure_rate: Rate = 0.02  #: Learning rate of the exposure model; by default the faster one.
+    discount: Discount = 1.0  #: Divides the candidate's rate after every epoch, d_f.
+    exposure_discount: Discount = 1.0  #: The same for the exposure model, d_g.
+    warmup: Annotated[int, Field(ge=0)] = 0  #: Epochs of the exposure model alone at the start.
+    #: patience looks at validation; objective stops when it moved less than 0.001 in ten epochs.
     stop_by: Literal["patience", "objective"] = "patience"
 
     @model_validator(mode="after")

@@ -1,18 +1,10 @@
-"""Whether weights do anything, judged by their effective sample size."""
+"""Whether weights do anything; a file of its own, so that a report need not load torch."""
 
 from __future__ import annotations
 
-ALIKE = 0.98  # the share of the rows from which on weights have no effect
+ALIKE = 0.98  # an effective sample size, as a share of the rows, above which weights do nothing
 
 
 def has_no_effect(ess: float | None) -> bool:
-    """Tell whether weights with this effective sample size, a share of the rows, are all alike.
-
-    The range of propensities does not tell: one outlier widens it. Without weights there is
-    nothing to have an effect.
-
-    Example:
-        >>> has_no_effect(0.997), has_no_effect(0.6), has_no_effect(None)
-        (True, False, False)
-    """
+    """Tell whether all weights are alike; their range, which one outlier widens, does not tell."""
     return ess is not None and ess > ALIKE

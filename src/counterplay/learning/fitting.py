@@ -1,7 +1,4 @@
-"""The one training loop: epoch after epoch it plays a method's batches, validates, keeps the best.
-
-What all methods share is here; what a method is, see `counterplay.learning.method`.
-"""
+"""The one training loop: it plays a method's batches epoch by epoch, validates, keeps the best."""
 
 from __future__ import annotations
 
@@ -9,48 +6,35 @@ import copy
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 import torch
 
 from counterplay.errors import CounterplayWarning, DivergedError
 from counterplay.learning.batches import Batches
 from counterplay.learning.checkpoint import Progress, load_checkpoint, save_checkpoint
+from counterplay.learning.config import Weighted
 from counterplay.learning.effect import has_no_effect
-from counterplay.learning.precision import precision
 from counterplay.learning.records import Epoch, Fit, Meter
 from counterplay.models.lookups import shared_lookups
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from torch import nn
 
     from counterplay.learning.batches import Batch
+    from counterplay.learning.config import Training
     from counterplay.learning.method import Method
     from counterplay.models.scorer import Scorer
 
 Validate = Callable[["Scorer"], float]  # larger is better
 Callback = Callable[[Epoch], None]
 STILL = 0.001, 10  # the paper's rule: the objective moves less than this in so many epochs
-_NO_EFFECT = {  # what is said of weights that are all alike, and what to do
-    "weights": (
-        "the weights have no effect; this is plain learning",
-        "choose the stable recipe, or fix the link with link.learn=false",
-    ),
-    "learning": (
-        "the opponent has no effect; this is plain learning",
-        "lower alpha, raise exposure_rate, choose the stable recipe, or fix the link with "
-        "link.learn=false",
-    ),
-    "evaluation": (
-        "the opponent has no effect; this is plain evaluation",
-        "lower its alpha, or let it play for more epochs",
-    ),
-}
 _SMALL = 2048  # rows of a batch that one thread computes as fast as several
 
 
@@ -59,6 +43,14 @@ class Epochs(Protocol):
 
     def epoch(self, streams: Streams, epoch: int) -> Iterator[Batch]:
         """Yield the batches of one epoch."""
+
+
+class FitOptions(TypedDict, total=False):
+    """What every method's fit takes besides its players, log and settings; see `fit`."""
+
+    validate: Validate | None
+    callbacks: Iterable[Callback]
+    checkpoint: Path | None
 
 
 def fit(
@@ -72,14 +64,13 @@ def fit(
     """Run epochs until one of the rules says stop, and return the players at their best.
 
     Without `validate` the last state is the best. The states of all players are kept together.
-    With `checkpoint`, each epoch's end is written there, and learning goes on from what is there
-    already: it ends in the same bytes, interrupted or not.
 
     Args:
         method: What is learnt, and from which rows.
         validate: Judges a model after each epoch, larger is better; never on test rows.
         callbacks: Called after each epoch.
-        checkpoint: Folder to write each epoch's state to, and to go on from.
+        checkpoint: Folder to write each epoch's state to, and to go on from: learning ends in the
+            same bytes, interrupted or not.
         batches: Rows to learn from; by default the log's with sampled negatives.
     """
     config, log, players = method.config, method.log, method.players
@@ -97,12 +88,12 @@ def fit(
         progress = load_checkpoint(own, about, players, optimizers)
         _warn_of_threads(progress.threads, threads_for(config.batch_size))
         progress.best = progress.best or _states(players)
-    judge = _Judge(method, validate)
     with _arithmetic(config.batch_size):
         while progress.stopped is None:
             epoch = _run_epoch(method, batches, len(progress.epochs))
             progress.epochs.append(epoch)
-            judge(epoch)
+            if validate is not None:
+                _judge(method, validate, progress.epochs)
             if progress.compare(epoch, first=method.first_epoch_that_counts):
                 progress.best = _states(players)
             progress.stopped = _reason_to_stop(method, progress, judged=validate is not None)
@@ -113,7 +104,7 @@ def fit(
     for name, player in players.items():
         player.load_state_dict(progress.best[name])
         player.eval()
-    _warn_of_the_link(progress.epochs[max(progress.best_epoch, 0)], judges=method.judges)
+    _warn_of_the_link(progress.epochs[max(progress.best_epoch, 0)], method)
     return Fit(players, progress.epochs, progress.best_epoch, progress.stopped)
 
 
@@ -126,7 +117,7 @@ def _run_epoch(method: Method[Any], batches: Epochs, number: int) -> Epoch:
         _seed(int(Streams(config.seed).numpy("dropout", number).integers(2**62)))
         method.begin(number)
         for batch in batches.epoch(Streams(config.seed), number):
-            with precision(config), shared_lookups():  # players look the same items up
+            with _precision(config), shared_lookups():  # players look the same items up
                 method.step(batch, meter)
     for player in method.players.values():
         player.eval()
@@ -135,23 +126,15 @@ def _run_epoch(method: Method[Any], batches: Epochs, number: int) -> Epoch:
     return epoch
 
 
-class _Judge:
-    """Validates after each epoch: the candidate, and an exposure model that goes with it."""
-
-    def __init__(self, method: Method[Any], validate: Validate | None) -> None:
-        self._method, self._validate = method, validate
-        self._of_exposure: float | None = None  # of a frozen one it stays as it is
-
-    @torch.no_grad()
-    def __call__(self, epoch: Epoch) -> None:
-        if self._validate is None:
-            return
-        epoch.validation = self._validate(self._method.candidate)
-        exposure = self._method.players.get("exposure")
-        if exposure is not None and not self._method.log.is_explicit:  # g predicts no ratings
-            if self._of_exposure is None or _learns(exposure):
-                self._of_exposure = self._validate(self._method.exposure)
-            epoch.exposure_validation = self._of_exposure
+@torch.no_grad()
+def _judge(method: Method[Any], validate: Validate, epochs: list[Epoch]) -> None:
+    """Validate the candidate after an epoch, and an exposure model that goes with it."""
+    epochs[-1].validation = validate(method.candidate)
+    exposure = method.players.get("exposure")
+    if exposure is not None and not method.log.is_explicit:  # g predicts no ratings
+        learns = any(value.requires_grad for value in exposure.parameters())
+        kept = epochs[-2].exposure_validation if len(epochs) > 1 and not learns else None
+        epochs[-1].exposure_validation = validate(method.exposure) if kept is None else kept
 
 
 def _reason_to_stop(method: Method[Any], progress: Progress, *, judged: bool) -> str | None:
@@ -161,6 +144,20 @@ def _reason_to_stop(method: Method[Any], progress: Progress, *, judged: bool) ->
     if judged and number - 1 - max(progress.best_epoch, first) >= config.patience:
         return f"no better validation value for {config.patience} epochs"
     return f"all {config.epochs} epochs were run" if number == config.epochs else None
+
+
+def _stands_still(epochs: list[Epoch]) -> bool:
+    least, n = STILL
+    last = [epoch.objective for epoch in epochs[-n:] if epoch.objective is not None]
+    return len(last) == n and max(last) - min(last) < least
+
+
+def _precision(config: Training) -> AbstractContextManager[object]:
+    """Return the context of a step; gradients are computed outside of it, see `Optimizer.step`."""
+    if config.precision == "float32":
+        return nullcontext()
+    # Without a cache: within one context a player moves and is asked again.
+    return torch.autocast(torch.device(config.device).type, torch.bfloat16, cache_enabled=False)
 
 
 @contextmanager
@@ -185,15 +182,6 @@ def threads_for(batch_size: int) -> int:
     return 1 if batch_size < _SMALL else torch.get_num_threads()
 
 
-def _warn_of_threads(before: int | None, now: int) -> None:
-    if before is not None and before != now:
-        _warn(
-            f"training began with {before} threads and goes on with {now}: numbers may differ in "
-            "their last digits from those of a run that was not interrupted; set OMP_NUM_THREADS "
-            f"to {before} for the same bytes"
-        )
-
-
 def _seed(seed: int) -> None:
     """Seed the global streams that are in use; torch would keep a call for each device to come."""
     torch.default_generator.manual_seed(seed)
@@ -203,16 +191,6 @@ def _seed(seed: int) -> None:
 
 def _states(players: Mapping[str, nn.Module]) -> dict[str, dict[str, Any]]:
     return {name: copy.deepcopy(player.state_dict()) for name, player in players.items()}
-
-
-def _learns(player: nn.Module) -> bool:
-    return any(value.requires_grad for value in player.parameters())
-
-
-def _stands_still(epochs: list[Epoch]) -> bool:
-    least, n = STILL
-    last = [epoch.objective for epoch in epochs[-n:] if epoch.objective is not None]
-    return len(last) == n and max(last) - min(last) < least
 
 
 def _check_finite(epoch: Epoch) -> None:
@@ -225,18 +203,42 @@ def _check_finite(epoch: Epoch) -> None:
             )
 
 
-def _warn_of_the_link(epoch: Epoch, *, judges: bool) -> None:
-    """Say when the propensities no longer mean what they should, or do nothing."""
+def _warn_of_threads(before: int | None, now: int) -> None:
+    if before is not None and before != now:
+        _warn(
+            f"training began with {before} threads and goes on with {now}: numbers may differ in "
+            "their last digits from those of a run that was not interrupted; set OMP_NUM_THREADS "
+            f"to {before} for the same bytes"
+        )
+
+
+def _warn_of_the_link(epoch: Epoch, method: Method[Any]) -> None:
+    """Warn when propensities fall as exposure scores rise, or when the weights do nothing."""
     if epoch.beta is not None and epoch.beta[1] < 0:
         _warn(
             f"the link is inverted (β1 = {epoch.beta[1]:.3g}): propensities fall as exposure "
             "scores rise; use the stable recipe, whose link is monotone"
         )
     if epoch.ess is not None and has_no_effect(epoch.ess):
-        act = "evaluation" if judges else "learning"
-        said, remedy = _NO_EFFECT["weights" if epoch.objective is None else act]
-        share = f"the effective sample size of the weights is {epoch.ess:.1%} of the rows"
-        _warn(f"{said}: {share}; {remedy}")
+        plays = epoch.objective is not None
+        _warn(
+            f"the {'opponent has' if plays else 'weights have'} no effect; this is plain "
+            f"{'evaluation' if method.judges else 'learning'}: the effective sample size of the "
+            f"weights is {epoch.ess:.1%} of the rows; {_remedy(method, plays=plays)}"
+        )
+
+
+def _remedy(method: Method[Any], *, plays: bool) -> str:
+    """Return what may give the weights an effect, without what the run does already."""
+    config = method.config
+    if method.judges:
+        return "lower its alpha, or let it play for more epochs"
+    steps = ["lower alpha", "raise exposure_rate"] if plays else ["choose another exposure model"]
+    if isinstance(config, Weighted):
+        steps += ["choose the stable recipe"] * (config.recipe != "stable")
+        steps += ["fix the link with link.learn=false"] * config.link.learn
+        steps += ["lower link.floor, so that weights can be larger"]
+    return f"{', '.join(steps[:-1])}, or {steps[-1]}" if len(steps) > 1 else steps[0]
 
 
 def _warn(text: str) -> None:

@@ -1,6 +1,6 @@
 """Losses δ(y, f), elementwise: outcomes and scores in, a loss each out.
 
-Implicit feedback has outcomes 1 and 0, read as the signs +1 and −1 of the margin losses φ(±f).
+Implicit feedback has outcomes 1 and 0, read as the signs of the margin m = ±f.
 """
 
 from __future__ import annotations
@@ -18,33 +18,13 @@ LossName = Literal["logistic", "hinge", "exponential", "squared"]
 
 
 def _against(y: Tensor, f: Tensor) -> Tensor:
-    """Return the negative margin, `∓f`, which is `f − 2 y f`."""
+    """Return the negative margin −m, which is `f − 2 y f`."""
     return torch.addcmul(f, y.to(f.dtype), f, value=-2)
 
 
-def logistic(y: Tensor, f: Tensor) -> Tensor:
-    """Return `log(1 + e^(−m))` for the margin `m = ±f`."""
-    return F.softplus(_against(y, f))
-
-
-def hinge(y: Tensor, f: Tensor) -> Tensor:
-    """Return `max(0, 1 − m)`."""
-    return F.relu(1 + _against(y, f))
-
-
-def exponential(y: Tensor, f: Tensor) -> Tensor:
-    """Return `e^(−m)`."""
-    return torch.exp(_against(y, f))
-
-
-def squared(y: Tensor, f: Tensor) -> Tensor:
-    """Return `(y − f)²`, for ratings."""
-    return (y - f) ** 2
-
-
 LOSSES: dict[LossName, Callable[[Tensor, Tensor], Tensor]] = {
-    "logistic": logistic,
-    "hinge": hinge,
-    "exponential": exponential,
-    "squared": squared,
+    "logistic": lambda y, f: F.softplus(_against(y, f)),  # log(1 + e^(−m))
+    "hinge": lambda y, f: F.relu(1 + _against(y, f)),  # max(0, 1 − m)
+    "exponential": lambda y, f: torch.exp(_against(y, f)),  # e^(−m)
+    "squared": lambda y, f: (y - f) ** 2,  # for ratings
 }

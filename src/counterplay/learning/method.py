@@ -33,19 +33,16 @@ class Method(Generic[Settings]):
         players: The models, by their roles; they are changed in place.
         log: Training rows; with ratings they are predicted, else rows are told from samples.
         config: How to learn.
-
-    Attributes:
-        settings: The kind of `config`.
-        roles: Of the players. The link is made here, all others are given.
-        searched: Settings that tuning searches besides those of all methods: each by its name in a
-            run's configuration, with its name in `counterplay.tuning.space.Space`, or both ends.
-        judges: Whether it judges candidates that stand still instead of training one.
     """
 
-    settings: ClassVar[type[Training]] = Training
-    roles: ClassVar[tuple[str, ...]] = ("candidate",)
+    settings: ClassVar[type[Training]] = Training  # the kind of `config`
+    roles: ClassVar[tuple[str, ...]] = ("candidate",)  # a link is made here, others are given
+    # What tuning searches besides the settings of all methods: a name in a run's configuration,
+    # with its name in `counterplay.tuning.space.Space`, or with both ends.
     searched: ClassVar[tuple[tuple[str, str | tuple[float, float]], ...]] = ()
-    judges: ClassVar[bool] = False
+    judges: ClassVar[bool] = False  # whether it judges fixed candidates instead of training one
+    first_epoch_that_counts: int = 0  # epochs before it are not kept
+    stops_by_objective: bool = False  # whether learning ends when the objective stops changing
 
     def __init__(self, players: Mapping[str, Scorer], log: Interactions, config: Settings) -> None:
         self.log, self.config = log, config
@@ -62,7 +59,7 @@ class Method(Generic[Settings]):
         return None
 
     def prepare(self) -> None:
-        """Get ready to play: say who learns, and how fast."""
+        """Say who learns, and how fast."""
         self.learns("candidate", self.config.rate)
 
     def begin(self, epoch: int) -> None:
@@ -72,25 +69,16 @@ class Method(Generic[Settings]):
         """Learn from one batch, and tell the meter what happened."""
         raise NotImplementedError
 
-    @property
-    def first_epoch_that_counts(self) -> int:
-        """Epochs before it are not kept."""
-        return 0
-
-    @property
-    def stops_by_objective(self) -> bool:
-        """Whether learning ends when the objective stands still."""
-        return False
-
     def learns(self, role: str, rate: float, *, free: tuple[nn.Module, ...] = ()) -> None:
         """Let a player learn; what is `free` learns with it, without regularization."""
         self.optimizers[role] = Optimizer(
-            self.players[role],
-            free=free,
-            rate=rate,
-            l2=self.config.l2,
-            kind=self.config.optimizer,
+            self.players[role], free=free, rate=rate, l2=self.config.l2, kind=self.config.optimizer
         )
+
+    @property
+    def free(self) -> tuple[nn.Module, ...]:
+        """The link where β is learnt; it learns with the candidate, without regularization."""
+        return (self.link,) if cast("Weighted", self.config).link.learn else ()
 
     @property
     def scorers(self) -> tuple[Scorer, ...]:

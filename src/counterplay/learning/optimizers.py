@@ -27,12 +27,7 @@ LARGE = 1 << 23  # values of a table from which on lazy steps are faster
 class Optimizer:
     """Adam over modules, with ℓ2 regularization added to the gradient as in the paper.
 
-    Args:
-        modules: What to optimise.
-        free: What to optimise without regularization, such as the link.
-        rate: Learning rate.
-        l2: Strength of the regularization; of a lazy table it shrinks the touched rows.
-        kind: dense, lazy, or auto.
+    What is `free`, such as the link, is not regularized; of a lazy table only touched rows are.
     """
 
     def __init__(
@@ -57,11 +52,9 @@ class Optimizer:
         unheld = [value for module in free for value in module.parameters()]
         self.parameters = [*held, *unheld]
         dense = [value for value in held if id(value) not in lazy]
-        groups = (
-            [{"params": dense, "weight_decay": l2}, {"params": unheld, "weight_decay": 0.0}]
-            if l2
-            else [{"params": [*dense, *unheld]}]  # fewer groups are faster
-        )
+        groups = [{"params": dense, "weight_decay": l2}, {"params": unheld, "weight_decay": 0.0}]
+        if not l2:
+            groups = [{"params": [*dense, *unheld]}]  # fewer groups are faster
         filled = [group for group in groups if group["params"]]
         self.parts: list[torch.optim.Optimizer] = []
         if filled:
@@ -101,11 +94,6 @@ class LazyAdam(torch.optim.Optimizer):
 
     The touched rows and their moments are gathered into small dense blocks, moved by Adam's fused
     step, and put back; all others, and their moments, stay as they are.
-
-    Args:
-        tables: What to optimise, matrices.
-        rate: Learning rate.
-        l2: Strength of ℓ2 regularization, of the touched rows.
     """
 
     def __init__(self, tables: Sequence[Tensor], *, rate: float, l2: float = 0.0) -> None:
@@ -127,21 +115,9 @@ class LazyAdam(torch.optim.Optimizer):
         whole = table, state["mean"], state["square"]
         here, mean, square = block = [each.index_select(0, rows) for each in whole]
         adam(
-            [here],
-            [values],
-            [mean],
-            [square],
-            [],
-            [state["step"]],
-            fused=True,
-            amsgrad=False,
-            beta1=0.9,
-            beta2=0.999,
-            lr=rate,
-            weight_decay=l2,
-            eps=1e-8,
-            maximize=False,
-        )
+            [here], [values], [mean], [square], [], [state["step"]], fused=True, amsgrad=False,
+            beta1=0.9, beta2=0.999, lr=rate, weight_decay=l2, eps=1e-8, maximize=False,
+        )  # fmt: skip
         for each, moved in zip(whole, block, strict=True):
             each.index_copy_(0, rows, moved)
 

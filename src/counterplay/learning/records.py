@@ -25,34 +25,21 @@ _PARTS = {"beta": ("0", "1", "2"), "propensity": RANGE}
 
 @dataclass(slots=True, repr=False)
 class Epoch(Shown, Convertible):
-    """One epoch; what a method does not have is None.
+    """One epoch; what a method does not have is None."""
 
-    Attributes:
-        epoch: Its number, from 0.
-        candidate_loss: Mean (weighted) loss of the candidate.
-        exposure_loss: Mean of the exposure model's regularizer.
-        objective: What the candidate wants small and the exposure model large.
-        beta: The link's β at the end.
-        propensity: Lowest, mean and highest propensity.
-        ess: Effective sample size of the weights as the loss sees them, as a share of the rows;
-            see `Meter.ess`.
-        candidate_gradient: Norm of the candidate's last gradient.
-        exposure_gradient: Norm of the exposure model's last gradient.
-        validation: The candidate's validation value.
-        exposure_validation: The exposure model's.
-    """
-
-    epoch: int
-    candidate_loss: float | None = None
-    exposure_loss: float | None = None
-    objective: float | None = None
-    beta: tuple[float, float, float] | None = None
-    propensity: tuple[float, float, float] | None = None
-    ess: float | None = None
-    candidate_gradient: float | None = None
-    exposure_gradient: float | None = None
-    validation: float | None = None
-    exposure_validation: float | None = None
+    epoch: int  #: Its number, from 0.
+    candidate_loss: float | None = None  #: Mean (weighted) loss of the candidate.
+    exposure_loss: float | None = None  #: Mean of the exposure model's regularizer.
+    objective: float | None = (
+        None  #: What the candidate minimises and the exposure model maximises.
+    )
+    beta: tuple[float, float, float] | None = None  #: The link's β at the end.
+    propensity: tuple[float, float, float] | None = None  #: Lowest, mean and highest propensity.
+    ess: float | None = None  #: Effective sample size, as a share of the rows; see `Meter.ess`.
+    candidate_gradient: float | None = None  #: Norm of the candidate's last gradient.
+    exposure_gradient: float | None = None  #: Norm of the exposure model's last gradient.
+    validation: float | None = None  #: The candidate's validation value.
+    exposure_validation: float | None = None  #: The exposure model's.
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
@@ -77,19 +64,12 @@ class Epoch(Shown, Convertible):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Fit(Shown, Convertible):
-    """What learning ended in: the players as they were in the best epoch, and the record.
+    """What learning ended in: the players as they were in the best epoch, and the record."""
 
-    Attributes:
-        players: By their roles: the candidate that was learnt, and whoever else took part.
-        epochs: What happened.
-        best_epoch: Which epoch's state was kept.
-        stopped: Why learning ended, in words.
-    """
-
-    players: Mapping[str, nn.Module]
-    epochs: list[Epoch]
-    best_epoch: int
-    stopped: str
+    players: Mapping[str, nn.Module]  #: By role: the candidate that was learnt, and the others.
+    epochs: list[Epoch]  #: What happened.
+    best_epoch: int  #: Which epoch's state was kept.
+    stopped: str  #: Why learning ended, in words.
 
     @property
     def candidate(self) -> Scorer:
@@ -108,10 +88,7 @@ class Fit(Shown, Convertible):
 
     @property
     def ess(self) -> float | None:
-        """Effective sample size of the weights in the epoch that was kept; None for plain learning.
-
-        It is a share of the rows; above 0.98 the weights have no effect.
-        """
+        """Effective sample size in the epoch that was kept, as a share; see `has_no_effect`."""
         return self.epochs[max(self.best_epoch, 0)].ess if self.epochs else None
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -126,14 +103,12 @@ class Fit(Shown, Convertible):
     def _columns(self) -> dict[str, list[object]]:
         """Return the first epochs, the best and the last, without what the method does not have."""
         ends = {*range(_ENDS), *range(len(self.epochs) - _ENDS, len(self.epochs)), self.best_epoch}
-        rows = [
-            self.epochs[place].to_rows()[0] for place in sorted(ends & {*range(len(self.epochs))})
-        ]
-        columns: dict[str, list[object]] = {
+        rows = [row for place, row in enumerate(self.to_rows()) if place in ends]
+        return {
             name.replace("_", " "): [row[name] for row in rows]
             for name in (rows[0] if rows else ())
+            if any(row[name] is not None for row in rows)
         }
-        return {name: column for name, column in columns.items() if column != [None] * len(rows)}
 
 
 _ENDS = 3  # epochs at the beginning and at the end that a notebook shows
@@ -190,11 +165,10 @@ class Meter:
     ) -> Epoch:
         """Return the epoch's record."""
         norms = {role: each.gradient_norm() for role, each in optimizers.items()}
+        means = ("candidate_loss", "exposure_loss", "objective")
         return Epoch(
             number,
-            candidate_loss=self.mean("candidate_loss"),
-            exposure_loss=self.mean("exposure_loss"),
-            objective=self.mean("objective"),
+            **{name: self.mean(name) for name in means},
             beta=None if link is None else cast("Link", link).beta,
             propensity=self.propensity(),
             ess=self.ess(),
@@ -215,18 +189,19 @@ class Meter:
     def ess(self) -> float | None:
         """Return `(Σw)² / (n Σw²)`, the effective sample size as a share; 1 means all alike.
 
-        The weights are what the loss sees. Where groups of places have a mean weight of 1 each,
-        they are scaled, batch by batch, and every group is looked at by itself: that observed items
-        weigh more than sampled ones has no effect then. The lowest share is returned, so that
-        weights of one group which are all alike do not hide those of another.
+        The weights are what the loss sees: scaled batch by batch, where groups of places have a
+        mean weight of 1 each. Every group is looked at by itself, and the lowest share is returned,
+        so that weights of one group that are all alike do not hide those of another.
         """
         self._reduce()
-        found = []
-        for place in range(sum(name.startswith("square ") for name in self._sums)):
-            weight, square = self.mean(f"weight {place}"), self.mean(f"square {place}")
-            assert weight is not None
-            assert square is not None
+        found, place = [], 0
+        while f"square {place}" in self._sums:
+            weight, square = (
+                self._sums[name] / self._rows[name]
+                for name in (f"weight {place}", f"square {place}")
+            )
             found.append(weight**2 / square)
+            place += 1
         return min(found, default=None)
 
 

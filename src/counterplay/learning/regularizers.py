@@ -1,7 +1,7 @@
-"""What keeps the exposure model close to the data: four terms, each to be small.
+"""What keeps the exposure model close to the data: R(g) of the game, in four forms.
 
-The game subtracts α times one of them from what the exposure model wants to be large. Those that
-look at propensities take the link as it is: β is the candidate's to choose, and gets no gradient.
+Those that look at propensities take the link as it is: β is the candidate's to choose, and gets no
+gradient from them.
 """
 
 from __future__ import annotations
@@ -67,20 +67,9 @@ def exposure_loss(g: Tensor, observed: Tensor) -> Tensor:
 def popularity_distance(propensities: Tensor, items: Tensor, popularity: Tensor) -> Tensor:
     """Return `1 − corr(mean of G over users, popularity)` over the items of a batch.
 
-    Deviations count as no smaller than 0.001: where all means are the same, there is nothing to
-    correlate, and the gradient would have no bounds.
-
-    Args:
-        propensities: G, `[B, K]`.
-        items: Whose they are, `[B, K]`; an item counts once, whatever its number of users.
-        popularity: Of all items, `[n_items]`.
-
-    Example:
-        Items 0 and 1 have means 0.3 and 0.6, item 2 has 0.9: the popular ones are exposed.
-
-        >>> g, items = torch.tensor([[0.2, 0.6], [0.4, 0.9]]), torch.tensor([[0, 1], [0, 2]])
-        >>> float(popularity_distance(g, items, torch.tensor([1.0, 2.0, 3.0])).round(decimals=4))
-        0.0
+    An item of `items` `[B, K]` counts once, whatever its number of users. Deviations count as no
+    smaller than 0.001: where all means are the same, there is nothing to correlate, and the
+    gradient would have no bounds.
     """
     present, place, n = items.reshape(-1).unique(return_inverse=True, return_counts=True)
     sums = propensities.new_zeros(len(present)).index_add(0, place, propensities.reshape(-1))
@@ -92,11 +81,7 @@ def popularity_distance(propensities: Tensor, items: Tensor, popularity: Tensor)
 
 
 def known_distance(propensities: Tensor, known: Tensor) -> Tensor:
-    """Return the mean of `|G − known|`, pair by pair.
-
-    This is the Wasserstein distance between two exposures whose mass cannot move from one pair to
-    another. That of the propensities as numbers, sorted, would be 0 for the true ones reversed.
-    """
+    """Return the mean of `|G − known|`: the Wasserstein distance if mass stays with its pair."""
     return (propensities - known).abs().mean()
 
 

@@ -1,4 +1,4 @@
-"""Callbacks that hand each epoch on to TensorBoard or MLflow; off unless asked for."""
+"""Log metrics to TensorBoard or MLflow, where asked for."""
 
 from __future__ import annotations
 
@@ -15,28 +15,25 @@ if TYPE_CHECKING:
     from counterplay.learning.records import Epoch
 
 Tracker = Literal["tensorboard", "mlflow"]
-_PARTS = {"beta": ("0", "1", "2"), "propensity": ("low", "mean", "high")}
+_FOLDERS = "beta", "propensity"  # their parts stand together in a tracker, as beta/0
 
 
 def numbers(epoch: Epoch) -> dict[str, float]:
     """Return what an epoch has as flat, named numbers."""
-    flat: dict[str, float] = {}
-    for name, value in epoch.to_dict().items():
-        if name in _PARTS and value is not None:
-            flat |= {f"{name}/{part}": each for part, each in zip(_PARTS[name], value, strict=True)}
-        elif name != "epoch" and value is not None:
-            flat[name] = float(value)
-    return flat
+    named = ((_in_folder(name), value) for name, value in epoch.to_rows()[0].items())
+    return {name: float(value) for name, value in named if name != "epoch" and value is not None}
+
+
+def _in_folder(name: str) -> str:
+    folder, _, part = name.partition("_")
+    return f"{folder}/{part}" if folder in _FOLDERS else name
 
 
 @contextmanager
 def tracked(kind: Tracker | None, directory: Path, name: str) -> Iterator[list[Callback]]:
     """Give the callbacks of a tracker, none for None, and close it at the end.
 
-    Args:
-        kind: Which tracker.
-        directory: Where TensorBoard's events go; MLflow goes by its own settings.
-        name: What to call the run.
+    TensorBoard's events go to `directory`; MLflow has its own settings, and calls the run `name`.
     """
     if kind is None:
         yield []

@@ -30,9 +30,8 @@ Groups = tuple[int, ...]  # how many places each has, in order; none leaves weig
 def groups_of(recipe: Recipe, n_places: int) -> Groups:
     """Return the groups of a row's places: the paper has none, ours observed and sampled items.
 
-    How many items are sampled for one that was observed is known. Were the weights free to move
-    between the two, β, which wants losses small, would move them to whichever is the easier: the
-    candidate would then learn little more than that most items are not observed.
+    Were weights free to move between the two, β, which minimises losses, would move them to
+    whichever is easier: the candidate would learn little more than that most items are unobserved.
     """
     if recipe == "paper":
         return ()
@@ -48,15 +47,10 @@ def weighted_loss(
     *,
     learn_link: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """Return the weighted mean of the losses δ, and the weights before they are scaled.
+    """Return the weighted mean of the losses δ, and the weights before they are scaled, `[B, K]`.
 
-    Args:
-        losses: δ(y, f), the observed item of each row first, `[B, K]`.
-        link: From scores and outcomes to propensities.
-        scores: Exposure scores g, `[B, K]`.
-        outcomes: y as the link sees them, `[B, K]`.
-        groups: Places that share a mean weight of 1; they add up to K.
-        learn_link: Whether β gets a gradient.
+    Losses, exposure scores g and outcomes y, as the link sees them, are `[B, K]`, the observed item
+    of each row first; groups add up to K. Without `learn_link`, β gets no gradient.
     """
     beta = link.coefficients(learn=learn_link)
     scores = scores.to(torch.promote_types(scores.dtype, link.intercept.dtype))

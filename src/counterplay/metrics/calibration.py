@@ -8,28 +8,19 @@ import numpy as np
 from scipy.special import expit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from counterplay.metrics.arrays import Doubles, Flags, Floats
 _STEPS = 50
 _RIDGE = 1e-6  # keeps perfectly separated scores from infinite slopes
 
 
-def as_logits(
-    scores: NDArray[np.floating], outcomes: NDArray[np.bool_], wanted: NDArray[np.floating]
-) -> NDArray[np.float64]:
-    """Fit `P(observed) = σ(a · score + b)` and return a · wanted + b.
-
-    Example:
-        >>> scores, outcomes = np.array([0.0, 0.0, 1.0, 1.0]), np.array([0, 1, 1, 1], dtype=bool)
-        >>> float(as_logits(scores, outcomes, np.array([0.0]))[0].round(3))
-        0.0
-    """
+def as_logits(scores: Floats, outcomes: Flags, wanted: Floats) -> Doubles:
+    """Fit `P(observed) = σ(a · score + b)` and return a · wanted + b."""
     slope, intercept = logistic_fit(scores, outcomes)
-    logits: NDArray[np.float64] = slope * wanted.astype(np.float64) + intercept
+    logits: Doubles = slope * wanted.astype(np.float64) + intercept
     return logits
 
 
-def logistic_fit(scores: NDArray[np.floating], outcomes: NDArray[np.bool_]) -> tuple[float, float]:
+def logistic_fit(scores: Floats, outcomes: Flags) -> tuple[float, float]:
     """Return a and b of `P(observed) = σ(a · score + b)`, by Newton's method."""
     mean = float(scores.mean(dtype=np.float64))
     deviation = float(scores.std(dtype=np.float64)) if scores.min() < scores.max() else 1.0

@@ -21,10 +21,8 @@ Guaranteed: if the true propensities of these rows are within mean cost ρ of th
 not below the floor, the mean of δ / true q over these rows is at most the certificate. It is the
 exact supremum if one row's propensity may be a mixture; and any γ gives a valid bound.
 
-Not guaranteed: anything about other rows. ε_n needs the entropy of the model class, an unstated
-constant and a γ chosen before the rows were seen; resample rows instead. No log tells ρ: the
-theorem's ball is around the true exposure, this one around the fitted. The cost is by row: two
-exposures with one distribution of propensities can be far apart. The mean is not self-normalised.
+Not guaranteed: anything about other rows (resample rows for that; ε_n has an unstated constant). No
+log tells ρ: the theorem's ball is around the true exposure, this one around the fitted.
 """
 
 from __future__ import annotations
@@ -37,14 +35,14 @@ import numpy as np
 from scipy.optimize import brentq
 
 from counterplay.errors import ConfigError, DataError
+from counterplay.metrics.arrays import check_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from counterplay.metrics.arrays import Doubles, Floats
 
-    Floats = NDArray[np.float64]
-    _Solved = tuple[Floats, Floats]  # what each ρ adds to the plain mean, and its γ
+    _Solved = tuple[Doubles, Doubles]  # what each ρ adds to the plain mean, and its γ
 
 Cost = Literal["absolute", "squared", "weight"]
 
@@ -54,62 +52,34 @@ _ROUNDING = 1e-6  # float32 propensities may fall this share below their floor
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A bound on the weighted loss, and where it comes from.
+    """A bound on the weighted loss, and where it comes from."""
 
-    Attributes:
-        value: γρ + mean Δ_γ at the best γ.
-        rho: The radius ρ.
-        gamma: The best γ, the slope of `value` in ρ; 0 once it has reached the ceiling.
-        plain: The mean of δ / q, `value` at ρ = 0.
-        ceiling: The mean of δ / μ, `value` from `saturation` on.
-        saturation: The ρ at which all rows with a loss are at the floor.
-        floor: μ.
-        cost: What moving a propensity costs.
-    """
-
-    value: float
-    rho: float
-    gamma: float
-    plain: float
-    ceiling: float
-    saturation: float
-    floor: float
-    cost: Cost
-
-
-def certificate(
-    losses: NDArray[np.floating],
-    propensities: NDArray[np.floating],
-    rho: float,
-    *,
-    floor: float,
-    cost: Cost = "absolute",
-) -> Certificate:
-    """Return the smallest γρ + mean Δ_γ (Theorem 1 without its last term).
-
-    Args:
-        losses: δ of each row, 0 or more, `[n]`.
-        propensities: The fitted q of each row, from the floor to 1, `[n]`.
-        rho: ρ, how far exposure may be from the fitted one, in mean cost.
-        floor: μ, the smallest propensity thought possible.
-        cost: What moving a propensity costs.
-
-    Example:
-        >>> certificate(np.array([1.0, 0.0]), np.array([0.5, 0.5]), 0.1, floor=0.25).value
-        1.8
-    """
-    return certificates(losses, propensities, [rho], floor=floor, cost=cost)[0]
+    value: float  # γρ + mean Δ_γ at the best γ
+    rho: float  # the radius ρ
+    gamma: float  # the best γ, the slope of `value` in ρ; 0 once it has reached the ceiling
+    plain: float  # the mean of δ / q, `value` at ρ = 0
+    ceiling: float  # the mean of δ / μ, `value` from `saturation` on
+    saturation: float  # the ρ at which all rows with a loss are at the floor
+    floor: float  # μ
+    cost: Cost  # what moving a propensity costs
 
 
 def certificates(
-    losses: NDArray[np.floating],
-    propensities: NDArray[np.floating],
-    rhos: Sequence[float] | NDArray[np.floating],
+    losses: Floats,
+    propensities: Floats,
+    rhos: Sequence[float] | Floats,
     *,
     floor: float,
     cost: Cost = "absolute",
 ) -> list[Certificate]:
-    """Return the certificate of each ρ: a curve that rises from the plain mean and is concave.
+    """Return the smallest γρ + mean Δ_γ of each ρ: a concave curve that rises from the plain mean.
+
+    Args:
+        losses: δ of each row, 0 or more, `[n]`.
+        propensities: The fitted q of each row, from the floor to 1, `[n]`.
+        rhos: Radii ρ: how far exposure may be from the fitted one, in mean cost.
+        floor: μ, the smallest propensity thought possible.
+        cost: What moving a propensity costs.
 
     Example:
         >>> curve = certificates(np.ones(2), np.array([0.5, 1.0]), [0, 0.25, 1], floor=0.5)
@@ -123,8 +93,10 @@ def certificates(
     lowered = np.where(delta > 0, q - floor, 0)
     plain, room = float((delta / q).mean()), float(_gains(delta, q, lowered).mean())
     saturation = float(_costs(q, lowered, cost).mean())
-    solve = _by_root if cost == "squared" else _by_order
-    added, gammas = solve(delta, q, radii, floor, cost)
+    if cost == "squared":
+        added, gammas = _by_root(delta, q, radii, floor)
+    else:
+        added, gammas = _by_order(delta, q, radii, floor, cost)
     full = radii >= saturation
     added, gammas = np.where(full, room, np.minimum(added, room)), np.where(full, 0, gammas)
     return [
@@ -133,49 +105,24 @@ def certificates(
     ]
 
 
-def regulated(
-    losses: NDArray[np.floating],
-    propensities: NDArray[np.floating],
-    gamma: float,
-    *,
-    floor: float,
-    cost: Cost = "absolute",
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return each row's Δ_γ and the propensity T_γ at which it is attained, two of `[n]`.
-
-    Example:
-        >>> regulated(np.array([1.0, 0.1]), np.array([0.5, 0.5]), 4.0, floor=0.25)
-        (array([3. , 0.2]), array([0.25, 0.5 ]))
-    """
-    delta, q = _checked(losses, propensities, floor, cost, gamma)
-    drops = _drops(delta, q, gamma, floor, cost)
-    paid = gamma * _costs(q, drops, cost) if math.isfinite(gamma) else 0
-    return delta / q + _gains(delta, q, drops) - paid, q - drops
-
-
-def _gains(delta: Floats, q: Floats, drops: Floats) -> Floats:
+def _gains(delta: Doubles, q: Doubles, drops: Doubles) -> Doubles:
     """Return δ / (q − drop) − δ / q."""
     return delta * drops / (q * (q - drops))
 
 
-def _costs(q: Floats, drops: Floats, cost: Cost) -> Floats:
+def _costs(q: Doubles, drops: Doubles, cost: Cost) -> Doubles:
     if cost == "absolute":
         return drops
     return drops**2 if cost == "squared" else drops / (q * (q - drops))
 
 
-def _drops(delta: Floats, q: Floats, gamma: float, floor: float, cost: Cost) -> Floats:
-    """Return by how much each propensity falls at the supremum; losses of 0 or more never raise it.
+def _drops(delta: Doubles, q: Doubles, gamma: float, floor: float) -> Doubles:
+    """Return by how much each propensity falls at the supremum, under the squared cost.
 
-    Under `absolute` and `weight` the objective is convex in the drop, or linear in what it costs:
-    all or nothing. Under `squared`, with t = q' / q, it is stationary at `t²(1 − t) = δ / 2γq³`;
-    the larger root is the only maximum inside, to be compared with the floor.
+    With t = q' / q it is stationary at `t²(1 − t) = δ / 2γq³`; the larger root is the only maximum
+    inside, to be compared with the floor.
     """
     full = q - floor
-    if math.isinf(gamma):
-        return np.zeros_like(q)
-    if cost != "squared":
-        return np.where(delta > gamma * (floor * q if cost == "absolute" else 1), full, 0)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # δ / 0, and 0 / 0
         sine = np.sqrt(27 / 8 * delta / (gamma * q**3))
     inner = 4 / 3 * q * np.sin(np.arcsin(np.minimum(sine, 1)) / 3) ** 2
@@ -184,8 +131,8 @@ def _drops(delta: Floats, q: Floats, gamma: float, floor: float, cost: Cost) -> 
     return np.where(delta > 0, np.where(net >= net_full, inner, full), 0)
 
 
-def _by_order(delta: Floats, q: Floats, radii: Floats, floor: float, cost: Cost) -> _Solved:
-    """Spend ρ on the rows that gain most for it, where a row moves all or nothing."""
+def _by_order(delta: Doubles, q: Doubles, radii: Doubles, floor: float, cost: Cost) -> _Solved:
+    """Spend ρ on the rows that gain most for it; under these costs a row moves all or nothing."""
     delta, q, n = delta[q > floor], q[q > floor], len(q)
     rates = delta / (floor * q if cost == "absolute" else 1)  # gain / cost
     order = np.argsort(-rates)
@@ -196,11 +143,11 @@ def _by_order(delta: Floats, q: Floats, radii: Floats, floor: float, cost: Cost)
     return np.interp(radii, spent, gained), np.append(rates, 0.0)[place]
 
 
-def _by_root(delta: Floats, q: Floats, radii: Floats, floor: float, cost: Cost) -> _Solved:
+def _by_root(delta: Doubles, q: Doubles, radii: Doubles, floor: float) -> _Solved:
     """Find the γ at which T_γ costs just ρ: the minimum, since T_γ costs less as γ grows."""
 
     def unspent(gamma: float, rho: float) -> float:
-        return rho - float((_drops(delta, q, gamma, floor, cost) ** 2).mean())
+        return rho - float((_drops(delta, q, gamma, floor) ** 2).mean())
 
     # γ · drop² ≤ gain ≤ δ · drop / (μ q): beyond scale / √ρ, less than ρ is spent.
     scale = 2 * float((delta / (floor * q)).max())
@@ -209,33 +156,22 @@ def _by_root(delta: Floats, q: Floats, radii: Floats, floor: float, cost: Cost) 
         rho = float(radii[place])
         end = scale / math.sqrt(rho)
         gamma = brentq(unspent, 0, end, args=(rho,), xtol=_SMALLEST, rtol=1e-14, maxiter=2000)
-        drops = _drops(delta, q, gamma, floor, cost)
+        drops = _drops(delta, q, gamma, floor)
         gained = _gains(delta, q, drops).mean() + gamma * (rho - (drops**2).mean())
         added[place], gammas[place] = gained, gamma
     return added, gammas
 
 
 def _checked(
-    losses: NDArray[np.floating],
-    propensities: NDArray[np.floating],
-    floor: float,
-    cost: str,
-    gamma: float = 0.0,
-) -> tuple[Floats, Floats]:
+    losses: Floats, propensities: Floats, floor: float, cost: str
+) -> tuple[Doubles, Doubles]:
     if cost not in get_args(Cost):
         known = ", ".join(get_args(Cost))
         raise ConfigError(f"the cost must be one of {known}; found {cost!r}; take one of them")
-    if not (0 < floor < 1 and gamma >= 0):
-        raise ConfigError(
-            f"the floor must be between 0 and 1 and gamma 0 or more; found {floor} and {gamma}; "
-            "take a floor such as 0.01"
-        )
+    if not 0 < floor < 1:
+        raise ConfigError(f"the floor must be between 0 and 1; found {floor}; take 0.01, say")
     delta, q = np.asarray(losses, np.float64), np.asarray(propensities, np.float64)
-    if delta.ndim != 1 or delta.shape != q.shape or not len(delta):
-        raise DataError(
-            "losses and propensities must be two rows of numbers of one length, 1 or more; found "
-            f"the shapes {delta.shape} and {q.shape}; give one propensity a loss"
-        )
+    check_columns("losses and propensities", delta, q, "give one propensity for each loss")
     if not (np.isfinite(delta).all() and delta.min() >= 0):
         raise DataError(
             f"losses must be finite and 0 or more; found {delta.min():g} to {delta.max():g}; "

@@ -11,24 +11,23 @@ and its standard error s = √Σ(T − d·B)² / ΣB. With d* and s* those of a 
 
 So all intervals hold at once with the level's probability, p is adjusted for the number of
 differences, and p ≤ 1 − level exactly where an interval leaves out 0. Where a resample has none of
-the users in whom two models differ, or one user alone, their |d* − d| / s* is infinite. Of m
-differences one for which that happens in more than (1 − level) / 2m of the resamples rests on too
-few users to be told: it has no interval, is not beyond chance, and the others are judged without
-it. So it is with six users or fewer, at 95%.
+the users in whom two models differ, or one user alone, their |d* − d| / s* is infinite. If that
+happens in more than (1 − level) / 2m of the resamples, one of m differences rests on too few users
+(six or fewer, at 95%): it has no interval, is not beyond chance, and the others are judged without.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.display import Convertible, Shown, between
+from counterplay.display import between
 from counterplay.errors import ConfigError, DataError
-from counterplay.metrics.estimates import finite
+from counterplay.metrics.estimates import WithInterval
 from counterplay.metrics.intervals import (
     check_resamples,
     check_weights,
@@ -40,30 +39,23 @@ from counterplay.metrics.intervals import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from counterplay.metrics.arrays import Doubles, Floats, Integers
 
 
 _ROUNDING = 1e-12  # spreads below that share of what they are made of are none
 
 
 def beyond_chance(p_value: float, level: float) -> bool:
-    """Tell whether a difference is beyond chance: its interval at `level` leaves out 0.
-
-    Example:
-        >>> beyond_chance(0.05, 0.95), beyond_chance(0.051, 0.95)
-        (True, False)
-    """
+    """Tell whether a difference is beyond chance: its interval at `level` leaves out 0."""
     return p_value <= 1 - level
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Difference(Shown, Convertible):
-    """A difference of two models: `value` in `[low, high]` at `level`, over `n` rows.
+class Difference(WithInterval):
+    """A difference of two models over `n` rows; its interval and p-value are over users.
 
-    The interval and `p_value` are over the `n_clusters` users, and for all differences that were
-    compared together; `p_value <= 1 - level` where the interval leaves out 0, and only there.
+    Both are for all differences that were compared together; `p_value <= 1 - level` where the
+    interval leaves out 0, and only there.
     """
 
     value: float
@@ -74,63 +66,17 @@ class Difference(Shown, Convertible):
     n_clusters: int
     p_value: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON; an interval that is not there is None."""
-        return asdict(self) | {"low": finite(self.low), "high": finite(self.high)}
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one row of flat values."""
-        return [self.to_dict()]
-
     def _title(self) -> str:
         return (
             f"{self.value:+.4f} {between(self.low, self.high, self.level, '+')}, "
             f"p {self.p_value:.4f}; {self.n:,} rows of {self.n_clusters:,} users"
         )
 
-    def _columns(self) -> dict[str, list[object]]:
-        return {name: [value] for name, value in self.to_dict().items()}
-
-
-def paired_difference(
-    first: NDArray[np.floating],
-    second: NDArray[np.floating],
-    weights: NDArray[np.floating],
-    clusters: NDArray[np.integer],
-    rng: np.random.Generator,
-    *,
-    n_resamples: int = 1000,
-    level: float = 0.95,
-    normalise: bool = True,
-) -> Difference:
-    """Return Σ w · (first − second) / Σ w with its interval and p-value over users.
-
-    Args:
-        first: Values of one model's rows, `[n]`.
-        second: Values of the other's on the same rows, `[n]`.
-        weights: Weight of each row, `[n]`.
-        clusters: User of each row, `[n]`.
-        rng: Where resamples come from.
-        n_resamples: Number of resamples.
-        level: Level of the interval.
-        normalise: Divide by Σ w; otherwise by n.
-
-    Example:
-        >>> values, users = np.arange(9.0), np.arange(9)
-        >>> found = paired_difference(values + 1, values, values, users, np.random.default_rng(0))
-        >>> found.value, found.low, found.high, found.p_value < 0.05
-        (1.0, 1.0, 1.0, True)
-    """
-    found = _differences(
-        _table([first, second]), [(0, 1)], weights, clusters, rng, n_resamples, level, normalise
-    )
-    return found[0]
-
 
 def compare(
-    values: Mapping[str, NDArray[np.floating]],
-    weights: NDArray[np.floating],
-    clusters: NDArray[np.integer],
+    values: Mapping[str, Floats],
+    weights: Floats,
+    clusters: Integers,
     rng: np.random.Generator,
     *,
     reference: str | None = None,
@@ -140,19 +86,11 @@ def compare(
 ) -> list[tuple[str, str, Difference]]:
     """Return (one model, another, one minus the other) for each comparison, all in one pass.
 
-    Intervals and p-values are for all of them at once: under the null the probability that any
-    interval leaves out 0 is 1 − level.
-
-    Args:
-        values: Each model's values on the same rows, `[n]`.
-        weights: Weight of each row, `[n]`.
-        clusters: User of each row, `[n]`.
-        rng: Where resamples come from.
-        reference: The model that all others are compared with, chosen before seeing the values;
-            None compares all pairs.
-        n_resamples: As for `paired_difference`.
-        level: As for `paired_difference`.
-        normalise: As for `paired_difference`.
+    Each model's values, the weights and the clusters, which are users, are of the same rows, `[n]`.
+    All others are compared with the `reference`, to be chosen before seeing the values; None
+    compares all pairs. Intervals and p-values are for all of them at once: under the null the
+    probability that any interval leaves out 0 is 1 − level. With `normalise` the divisor is the sum
+    of the weights, else n.
 
     Example:
         >>> hits = {"pop": np.array([1.0, 0.0, 0.0]), "mf": np.array([1.0, 1.0, 1.0])}
@@ -171,55 +109,26 @@ def compare(
     else:
         base = names.index(reference)
         pairs = [(other, base) for other in range(len(names)) if other != base]
-    found = _differences(
-        _table(list(values.values())), pairs, weights, clusters, rng, n_resamples, level, normalise
-    )
-    return [
-        (names[one], names[other], difference)
-        for (one, other), difference in zip(pairs, found, strict=True)
-    ]
-
-
-def _differences(
-    values: Floats,
-    pairs: list[tuple[int, int]],
-    weights: NDArray[np.floating],
-    clusters: NDArray[np.integer],
-    rng: np.random.Generator,
-    n_resamples: int,
-    level: float,
-    normalise: bool,
-) -> list[Difference]:
-    """Compare pairs of columns of values `[n, m]`, all of them at once."""
     check_resamples(n_resamples, level)
     check_weights(weights)
-    if weights.shape != values.shape[:1]:
-        raise DataError(
-            "every row must have one weight; found "
-            f"{len(values):,} rows and weights of shape {weights.shape}; give one array of both"
-        )
+    table = _table(list(values.values()), weights)
     one, other = np.array(pairs).T
-    gaps = (values[:, one] - values[:, other]) * weights[:, None]
+    gaps = (table[:, one] - table[:, other]) * weights[:, None]
     scale = weights.astype(np.float64) if normalise else np.ones(len(weights))
     tops, bottoms = cluster_sums(gaps, clusters), cluster_sums(scale, clusters)
-    value, low, high, p_value = _simultaneous(tops, bottoms, rng, n_resamples, level)
+    found = np.stack(_simultaneous(tops, bottoms, rng, n_resamples, level), axis=1)
     return [
-        Difference(middle, least, most, level, len(values), len(bottoms), p)
-        for middle, least, most, p in np.stack([value, low, high, p_value], axis=1).tolist()
+        (names[i], names[j], Difference(value, low, high, level, len(table), len(bottoms), p))
+        for (i, j), (value, low, high, p) in zip(pairs, found.tolist(), strict=True)
     ]
 
 
 def _simultaneous(
-    tops: Floats, bottoms: Floats, rng: np.random.Generator, n_resamples: int, level: float
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return ΣT / ΣB, the ends of its interval and its p-value of each column, `[m]` each.
+    tops: Doubles, bottoms: Doubles, rng: np.random.Generator, n_resamples: int, level: float
+) -> tuple[Doubles, Doubles, Doubles, Doubles]:
+    """Return ΣT / ΣB, the ends of its interval and its p-value, `[m]` each.
 
-    Args:
-        tops: T of each user, a column a difference, `[n_users, m]`.
-        bottoms: B of each user, `[n_users, 1]`.
-        rng: Where resamples come from.
-        n_resamples: Number of resamples.
-        level: Of all intervals at once.
+    T is `[n_users, m]`, a column a difference; B is `[n_users, 1]`.
     """
     value = tops.sum(axis=0) / bottoms.sum()
     rest = tops - value * bottoms
@@ -248,8 +157,8 @@ def _simultaneous(
 
 
 def _deviations(
-    rest: Floats, bottoms: Floats, rng: np.random.Generator, n_resamples: int
-) -> Floats:
+    rest: Doubles, bottoms: Doubles, rng: np.random.Generator, n_resamples: int
+) -> Doubles:
     """Return |d* − d| / s* of each resample, `[n_resamples, m]`, from T − d·B `[n_users, m]` and B.
 
     It is |Σ e| / √Σ(e − (Σe / ΣB) · B)² over the resample's users, with e = T − d·B; 0 for a
@@ -264,13 +173,13 @@ def _deviations(
         mean = shift / below
         spread = squares - 2 * mean * products + mean**2 * below_squares
         spread[~(spread > _ROUNDING * squares)] = 0.0
-        found: Floats = np.abs(shift) / np.sqrt(spread)
+        found: Doubles = np.abs(shift) / np.sqrt(spread)
     found[np.isnan(found)] = np.inf
     found[:, ~rest.any(axis=0)] = 0.0
     return found
 
 
-def _lonely(bottoms: Floats) -> float:
+def _lonely(bottoms: Doubles) -> float:
     """Return the share of resamples that have one user alone, or nobody.
 
     A user is absent with probability 1 / e, so it is e⁻ⁿ · (1 + n · (e − 1)).
@@ -279,11 +188,12 @@ def _lonely(bottoms: Floats) -> float:
     return math.exp(-n) * (1 + n * (math.e - 1))
 
 
-def _table(columns: list[NDArray[np.floating]]) -> NDArray[np.float64]:
+def _table(columns: list[Floats], weights: Floats) -> Doubles:
     shapes = {column.shape for column in columns}
-    if len(shapes) > 1 or columns[0].ndim != 1:
+    if shapes != {weights.shape} or weights.ndim != 1:
         raise DataError(
-            "models must be compared on the same rows, one value each; found values of shapes "
-            f"{', '.join(map(str, sorted(shapes)))}; evaluate all of them on one log"
+            "models must be compared on the same rows, with one value and one weight each; found "
+            f"values of shapes {', '.join(map(str, sorted(shapes)))} and weights of shape "
+            f"{weights.shape}; evaluate all models on one log"
         )
     return np.stack(columns, axis=1).astype(np.float64)

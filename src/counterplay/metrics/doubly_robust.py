@@ -7,9 +7,9 @@ rank, a user's relevant items add up to
 
 where i runs over the items that the user has not seen, and y says whether an exposed item was
 taken. It is right if either the relevance model or the propensities are. It needs the rows that
-were exposed and *not* taken: a log of clicks alone cannot correct a relevance model, because what
-contradicts it is missing. Only the first k places of a ranking have a value, so the sum on the left
-needs k of them; where scores tie, both sides have the mean over all orders of the ties.
+were exposed and *not* taken: clicks alone never contradict a relevance model. Only the first k
+places have a value, so the sum on the left needs k of them; where scores tie, both sides have the
+mean over all orders of the ties.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from counterplay.metrics.recommendations import relevance_by_place
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from counterplay.data.interactions import Interactions
+    from counterplay.metrics.arrays import Doubles, Flags, Floats, Integers
     from counterplay.metrics.scoring import Scores
 
 
@@ -36,20 +35,19 @@ def doubly_robust(
     scores: Scores,
     relevance: Scores,
     exposed: Interactions,
-    outcomes: NDArray[np.bool_],
+    outcomes: Flags,
     seen: Interactions,
-    ranks: Ranks | NDArray[np.float64],
-    weights: NDArray[np.float64],
+    ranks: Ranks | Doubles,
+    weights: Doubles,
     *,
-    users: NDArray[np.integer] | None = None,
+    users: Integers | None = None,
     names: Sequence[str] = ("hit", "ndcg"),
     k: Sequence[int] = (10,),
     memory: int = MEMORY,
-) -> tuple[dict[tuple[str, int], NDArray[np.float64]], NDArray[np.float64]]:
+) -> tuple[dict[tuple[str, int], Doubles], Doubles]:
     """Return numerators by metric and k and denominators, each one number a user, `[U]`.
 
-    The estimate is the sum of the ones over the sum of the others; `counterplay.bootstrap` takes
-    both, with `np.arange(U)` as clusters.
+    The estimate is the ratio of their sums; `bootstrap` takes both, with users as clusters.
 
     Args:
         scores: The candidate.
@@ -60,7 +58,7 @@ def doubly_robust(
         ranks: Full ranks of the exposed rows under `scores`, `[n]`.
         weights: Their inverse propensities, `[n]`.
         users: Whom to sum over, ascending; by default those with exposed rows.
-        names: Metrics that a single target has: hit, dcg, ndcg, mrr.
+        names: Metrics that a single target has.
         k: Cutoffs.
         memory: Bytes at a time.
     """
@@ -78,7 +76,7 @@ def doubly_robust(
     places = np.arange(max(k))
     at_place = ranking_metrics(places + 1.0, places, names=names, k=k)
 
-    def total(part: slice, found: NDArray[np.floating]) -> NDArray[np.floating]:
+    def total(part: slice, found: Floats) -> Floats:
         return np.asarray(np.nansum(hide(_probabilities(found), users[part], seen), axis=1))
 
     totals = np.empty(len(users))
@@ -91,7 +89,7 @@ def doubly_robust(
     return numerators, totals + np.bincount(user, surprise, minlength=len(users))
 
 
-def _probabilities(found: NDArray[np.floating]) -> NDArray[np.floating]:
+def _probabilities(found: Floats) -> Floats:
     if found.size and (found.min() < 0 or found.max() > 1):
         raise DataError(
             "relevance must be probabilities between 0 and 1; found values from "

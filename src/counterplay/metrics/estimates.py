@@ -26,50 +26,45 @@ from counterplay.metrics.intervals import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+    from counterplay.metrics.arrays import Doubles, Floats, Integers
 
-Values = dict[tuple[str, int], "NDArray[np.float64]"]  # by metric and k, a value a row
+Values = dict[tuple[str, int], "Doubles"]  # by metric and k, a value for each row
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Estimate(Shown, Convertible):
-    """A number with an account of how far to trust it.
+class WithInterval(Shown, Convertible):
+    """A dataclass of flat values, with an interval from `low` to `high`."""
 
-    Attributes:
-        metric: What is measured.
-        k: Its cutoff.
-        estimator: standard, popularity, propensity, robust, robust-shared, logged or oracle.
-        protocol: full, or sampled-n.
-        value: The estimate.
-        low: Lower end of its interval.
-        high: Upper end.
-        level: Of the interval.
-        n: Number of rows.
-        ess: Effective sample size of the weights.
-        top_share: Share of the weight that the heaviest 1% of the rows carry.
-        normalised: Whether the weights were.
-    """
-
-    metric: str
-    k: int
-    estimator: str
-    protocol: str
-    value: float
-    low: float
-    high: float
-    level: float
-    n: int
-    ess: float
-    top_share: float
-    normalised: bool
+    __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON; an interval that is not there is None."""
-        return asdict(self) | {"low": finite(self.low), "high": finite(self.high)}
+        values: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
+        return values | {"low": finite(values["low"]), "high": finite(values["high"])}
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one row of flat values."""
         return [self.to_dict()]
+
+    def _columns(self) -> dict[str, list[object]]:
+        return {name: [value] for name, value in self.to_dict().items()}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Estimate(WithInterval):
+    """A metric's estimate, with what says how far to trust it."""
+
+    metric: str
+    k: int  #: The cutoff.
+    estimator: str  #: Its name in `ESTIMATORS`.
+    protocol: str  #: full, or sampled-n.
+    value: float
+    low: float  #: Lower end of the interval.
+    high: float
+    level: float  #: Of the interval.
+    n: int  #: Number of rows.
+    ess: float  #: Effective sample size of the weights.
+    top_share: float  #: Share of the weight that the heaviest 1% of the rows carry.
+    normalised: bool  #: Whether the weights were.
 
     def _title(self) -> str:
         return (
@@ -78,18 +73,13 @@ class Estimate(Shown, Convertible):
             f"{self.n:,} rows, effective {self.ess:,.0f}"
         )
 
-    def _columns(self) -> dict[str, list[object]]:
-        return {name: [value] for name, value in self.to_dict().items()}
-
 
 def finite(value: float) -> float | None:
     """Return the value, or None where it is not a number: JSON has no word for that."""
     return value if np.isfinite(value) else None
 
 
-def weights_of(
-    propensities: NDArray[np.floating], *, clip: float | None = None
-) -> NDArray[np.float64]:
+def weights_of(propensities: Floats, *, clip: float | None = None) -> Doubles:
     """Return `1 / max(q, clip)`, `[n]`.
 
     Example:
@@ -109,9 +99,9 @@ def weights_of(
 
 
 def estimates(
-    values: Mapping[tuple[str, int], NDArray[np.floating]],
-    weights: NDArray[np.float64],
-    clusters: NDArray[np.integer],
+    values: Mapping[tuple[str, int], Floats],
+    weights: Doubles,
+    clusters: Integers,
     rng: np.random.Generator,
     *,
     estimator: str,
@@ -122,16 +112,9 @@ def estimates(
 ) -> list[Estimate]:
     """Estimate every metric from its row values, with bootstrap intervals over users.
 
-    Args:
-        values: By metric and k, a value a row.
-        weights: Inverse propensities of the rows.
-        clusters: The user of each row, 0 to their number.
-        rng: Stream of the bootstrap.
-        estimator: Its name, for the record.
-        protocol: The ranking protocol, for the record.
-        normalise: Whether to divide by the sum of the weights instead of the number of rows.
-        level: Of the intervals.
-        n_resamples: Of the bootstrap.
+    `values` have by metric and k a value for each row, `weights` its inverse propensity, `clusters`
+    its user. With `normalise` the divisor is the sum of the weights, else the number of rows.
+    `estimator` and `protocol` are names for the record.
     """
     lengths = {len(each) for each in values.values()}
     if not len(weights) or lengths != {len(weights)}:
@@ -160,23 +143,14 @@ def estimates(
 
 
 def popularity_propensities(
-    items: NDArray[np.integer],
-    events: NDArray[np.integer],
-    *,
-    exponent: float = 1.0,
-    floor: float = 0.01,
-) -> NDArray[np.float64]:
-    """Return `max(floor, (events / most events) ^ exponent)`: what is popular was exposed.
-
-    Example:
-        >>> popularity_propensities(np.array([0, 1]), np.array([4, 1]), exponent=0.5)
-        array([1. , 0.5])
-    """
+    items: Integers, events: Integers, *, exponent: float = 1.0, floor: float = 0.01
+) -> Doubles:
+    """Return `max(floor, (events / most events) ^ exponent)`: what is popular was exposed."""
     if not (0 < floor <= 1 and exponent >= 0):
         raise ConfigError(
             "popularity needs an exponent of 0 or more and a floor above 0 and at most 1; found "
             f"{exponent} and {floor}; change them"
         )
     share = events[items] / max(int(events.max(initial=0)), 1)
-    propensities: NDArray[np.float64] = np.maximum(share**exponent, floor)
+    propensities: Doubles = np.maximum(share**exponent, floor)
     return propensities

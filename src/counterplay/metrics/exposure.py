@@ -12,14 +12,17 @@ import numpy as np
 from scipy.stats import rankdata
 
 from counterplay.errors import DataError
+from counterplay.metrics.arrays import check_columns
 from counterplay.metrics.estimates import finite
 from counterplay.metrics.intervals import bootstrap, effective_sample_size, interval, top_share
-from counterplay.metrics.measures import coverage, gini, mean_popularity
+from counterplay.metrics.measures import coverage, gini_of_lists, mean_popularity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+
+    from counterplay.metrics.arrays import Doubles, Floats, Integers
 
 N_DECILES = 10
 QUANTILES = (0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0)
@@ -27,20 +30,11 @@ _N_BINS = 24  # of the histogram of propensities
 _N_CALIBRATION_BINS = 10
 
 
-def spread_of_propensities(weights: NDArray[np.float64], *, floor: float = 0.01) -> dict[str, Any]:
-    """Return how the propensities behind some weights are spread, and how far the rows carry.
+def spread_of_propensities(weights: Doubles, *, floor: float = 0.01) -> dict[str, Any]:
+    """Return quantiles and a histogram of the propensities behind some weights `[n]`.
 
     The histogram's edges are log-spaced from the floor to 1, or from the smallest propensity where
     that is smaller: so estimators that keep to the floor have the same edges.
-
-    Args:
-        weights: Inverse propensities, 1 or more, `[n]`.
-        floor: The smallest propensity to be expected.
-
-    Example:
-        >>> found = spread_of_propensities(np.array([1.0, 2.0, 2.0]))
-        >>> found["n"], found["quantiles"]["50%"], sum(found["counts"])
-        (3, 0.5, 3)
     """
     ess, share = effective_sample_size(weights), top_share(weights)
     if weights.min() < 1:
@@ -52,28 +46,23 @@ def spread_of_propensities(weights: NDArray[np.float64], *, floor: float = 0.01)
     edges = np.geomspace(min(floor, float(propensities.min())), 1, _N_BINS + 1)
     counts, _ = np.histogram(propensities, edges)
     quantiles = np.quantile(propensities, QUANTILES)
+    named = zip((f"{level:.0%}" for level in QUANTILES), quantiles.tolist(), strict=True)
     return {
         "n": len(weights),
         "ess": ess,
         "top_share": share,
-        "quantiles": {
-            f"{level:.0%}": float(value) for level, value in zip(QUANTILES, quantiles, strict=True)
-        },
+        "quantiles": dict(named),
         "edges": edges.tolist(),
         "counts": counts.tolist(),
     }
 
 
-def popularity_deciles(events: NDArray[np.integer]) -> NDArray[np.int64]:
+def popularity_deciles(events: Integers) -> NDArray[np.int64]:
     """Return the decile of each item by its training events, 1 to 10, `[n_items]`.
 
     With items in ascending order of events, the lower index first among equals, it is
     `⌈10 · events up to and with the item / all events⌉`, at least 1. The most popular item is
     always in 10; an item with more than a tenth of all events leaves deciles below it empty.
-
-    Example:
-        >>> popularity_deciles(np.array([0, 80, 5, 15]))
-        array([ 1, 10,  1,  2])
     """
     order = np.argsort(events, kind="stable")
     so_far = np.cumsum(events[order], dtype=np.int64)
@@ -83,23 +72,14 @@ def popularity_deciles(events: NDArray[np.integer]) -> NDArray[np.int64]:
     return deciles
 
 
-def decile_shares(
-    deciles: NDArray[np.integer], amounts: NDArray[np.number] | None = None
-) -> list[float]:
-    """Return each decile's share of the rows, or of their amounts; all 0 where there are none.
-
-    Example:
-        >>> decile_shares(np.array([1, 10, 10, 10]))
-        [0.25, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.75]
-    """
+def decile_shares(deciles: Integers, amounts: NDArray[np.number] | None = None) -> list[float]:
+    """Return each decile's share of the rows, or of their amounts; all 0 where there are none."""
     totals = np.bincount(deciles, amounts, N_DECILES + 1)[1:]
     shares: list[float] = (totals / max(1, totals.sum())).tolist()
     return shares
 
 
-def deciles_of_items(
-    deciles: NDArray[np.integer], events: NDArray[np.integer]
-) -> list[dict[str, Any]]:
+def deciles_of_items(deciles: Integers, events: Integers) -> list[dict[str, Any]]:
     """Return how many items each decile has, and its share of the training events."""
     items = np.bincount(deciles, minlength=N_DECILES + 1)[1:].tolist()
     shares = decile_shares(deciles, events)
@@ -110,14 +90,11 @@ def deciles_of_items(
 
 
 def popularity_of_lists(
-    lists: NDArray[np.integer], deciles: NDArray[np.integer], events: NDArray[np.integer]
+    lists: Integers, deciles: Integers, events: Integers
 ) -> dict[str, Any] | None:
-    """Return how popular recommended items are; None where the lists have nothing but padding.
+    """Return how popular the items of lists `[U, k]` are; None where they have only padding, -1.
 
-    Args:
-        lists: Items, -1 for padding, `[U, k]`.
-        deciles: Of all items, `[n_items]`.
-        events: Their training events, `[n_items]`.
+    Deciles and training events are those of all items, `[n_items]`.
     """
     recommended = lists[lists >= 0]
     if not recommended.size:
@@ -126,14 +103,14 @@ def popularity_of_lists(
         "shares": decile_shares(deciles[recommended]),
         "mean_popularity": mean_popularity(lists, events),
         "coverage": coverage(lists, len(events)),
-        "gini": gini(lists, len(events)),
+        "gini": gini_of_lists(lists, len(events)),
     }
 
 
 def means_by_decile(
-    values: Mapping[tuple[str, int], NDArray[np.floating]],
-    deciles: NDArray[np.integer],
-    clusters: NDArray[np.integer],
+    values: Mapping[tuple[str, int], Floats],
+    deciles: Integers,
+    clusters: Integers,
     rng: np.random.Generator,
     *,
     level: float = 0.95,
@@ -141,15 +118,8 @@ def means_by_decile(
 ) -> list[dict[str, Any]]:
     """Return the plain mean of each metric's rows, decile by decile, with intervals over users.
 
-    A decile without rows has no mean, and one with fewer than two users no interval.
-
-    Args:
-        values: By metric and k, a value a row, `[n]` each.
-        deciles: Of the rows' items, `[n]`.
-        clusters: The user of each row, `[n]`.
-        rng: Stream of the bootstrap.
-        level: Of the intervals.
-        n_resamples: Of the bootstrap.
+    `values`, `deciles` of the items and `clusters`, the users, have a value for each row, `[n]`. A
+    decile without rows has no mean, and one with fewer than two users no interval.
     """
     matrix = np.stack([np.asarray(each, dtype=np.float64) for each in values.values()], axis=1)
     counts = np.bincount(deciles, minlength=N_DECILES + 1)[1:]
@@ -172,39 +142,26 @@ def means_by_decile(
     ]
 
 
-def calibration(estimated: NDArray[np.floating], true: NDArray[np.floating]) -> dict[str, Any]:
+def calibration(estimated: Floats, true: Floats) -> dict[str, Any]:
     """Return how estimated propensities compare with true ones, in bins of about equal count.
 
     Rows of equal estimates stay in one bin, so a constant has one. Self-normalised estimates need
     propensities only up to a factor: both are reported as they are, and bins on any line through
     the origin are as good as on the diagonal. The correlation is Spearman's, None if either is
     constant.
-
-    Example:
-        >>> found = calibration(np.array([0.1, 0.1, 0.5]), np.array([0.2, 0.4, 0.8]))
-        >>> [(each["n"], each["estimated"], round(each["true"], 3)) for each in found["bins"]]
-        [(2, 0.1, 0.3), (1, 0.5, 0.8)]
     """
-    if estimated.ndim != 1 or estimated.shape != true.shape or not len(estimated):
-        raise DataError(
-            "estimated and true propensities must be of the same rows, at least one; found the "
-            f"shapes {estimated.shape} and {true.shape}; give both of each row"
-        )
+    check_columns("estimated and true propensities", estimated, true, "give both of each row")
     ranks, true_ranks = rankdata(estimated), rankdata(true)  # from 1, the mean of equals
     # Twice a rank is a whole number, so rows fall into bins without rounding.
     twice = np.rint(2 * ranks).astype(np.int64)
     _, bins = np.unique((twice - 1) * _N_CALIBRATION_BINS // (2 * len(ranks)), return_inverse=True)
     counts = np.bincount(bins)
+    means = ((np.bincount(bins, each) / counts).tolist() for each in (estimated, true))
     varied = np.ptp(ranks) > 0 and np.ptp(true_ranks) > 0
     return {
         "correlation": float(np.corrcoef(ranks, true_ranks)[0, 1]) if varied else None,
         "bins": [
             {"n": n, "estimated": one, "true": other}
-            for n, one, other in zip(
-                counts.tolist(),
-                (np.bincount(bins, estimated) / counts).tolist(),
-                (np.bincount(bins, true) / counts).tolist(),
-                strict=True,
-            )
+            for n, one, other in zip(counts.tolist(), *means, strict=True)
         ],
     }

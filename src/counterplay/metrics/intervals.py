@@ -22,7 +22,7 @@ from counterplay.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from counterplay.metrics.arrays import Doubles, Floats, Integers
 
 # How many of 65,536 equally likely draws stand for a count of 0, 1, …, 8: Poisson(1) to within
 # 2e-5, with a mean and a variance of exactly 1.
@@ -39,31 +39,23 @@ SMALL_SHARE = 0.01  # so is an effective sample below this share of the rows
 
 
 def bootstrap(
-    numerators: NDArray[np.floating],
-    denominators: NDArray[np.floating],
-    clusters: NDArray[np.integer],
+    numerators: Floats,
+    denominators: Floats,
+    clusters: Integers,
     rng: np.random.Generator,
     *,
     n_resamples: int = 1000,
     memory: int = _MEMORY,
-) -> NDArray[np.float64]:
+) -> Doubles:
     """Return the ratio Σ_u c_u · numerator_u / Σ_u c_u · denominator_u of each resample.
 
     The counts c_u ~ Poisson(1) are the same for all columns, so differences of columns are
     paired. A resample whose denominator is 0 is NaN, and so is all of a column with fewer than
     two clusters of non-zero denominator: nothing can be said of its spread.
 
-    Args:
-        numerators: `[n]` or `[n, m]`.
-        denominators: `[n]` or `[n, m]`; one column serves all numerators.
-        clusters: The user of each row, any integers of 0 or more, `[n]`.
-        rng: Where the counts come from.
-        n_resamples: Number of resamples.
-        memory: Bytes to work in beside the clusters' sums, 80 KiB at least; no result depends
-            on it.
-
-    Returns:
-        `[n_resamples, m]`.
+    Numerators and denominators are `[n]` or `[n, m]`, and one column of denominators serves all
+    numerators; clusters are the users of the rows, any integers of 0 or more, `[n]`. The result is
+    `[n_resamples, m]`, and does not depend on the `memory`, in bytes, to work in.
 
     Example:
         >>> rng, weights = np.random.default_rng(0), np.array([1.0, 2.0, 4.0])
@@ -81,9 +73,7 @@ def bootstrap(
     return ratios
 
 
-def interval(
-    resamples: NDArray[np.floating], level: float = 0.95
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def interval(resamples: Floats, level: float = 0.95) -> tuple[Doubles, Doubles]:
     """Return the percentile interval of resamples, `[r]` or `[r, m]`, as two arrays `[]` or `[m]`.
 
     NaN resamples are left out; a column of nothing else has the bounds NaN. A level that needs
@@ -103,15 +93,7 @@ def interval(
 
 
 def resamples_needed(level: float) -> int:
-    """Return the fewest resamples that tell an interval at `level`: `BEYOND` beyond each end.
-
-    The end of an interval is a quantile of the resamples. With fewer of them it would be read off
-    the one or two most extreme, and below 1 it would be no quantile at all.
-
-    Example:
-        >>> resamples_needed(0.95), resamples_needed(0.99)
-        (200, 1000)
-    """
+    """Return the fewest resamples that tell an interval at `level`: `BEYOND` beyond each end."""
     if not 0 < level < 1:
         raise ConfigError(
             f"the level of an interval must lie between 0 and 1; found {level}; give 0.95 for 95%"
@@ -130,47 +112,27 @@ def check_resamples(n_resamples: int, level: float) -> None:
         )
 
 
-def effective_sample_size(weights: NDArray[np.floating]) -> float:
-    """Return (Σ w)² / Σ w²: the number of equally weighted rows that would vary as much.
-
-    Example:
-        >>> effective_sample_size(np.array([1.0, 1.0, 0.0, 0.0]))
-        2.0
-    """
+def effective_sample_size(weights: Floats) -> float:
+    """Return (Σ w)² / Σ w²: the number of equally weighted rows that would vary as much."""
     check_weights(weights)
     scaled = weights.astype(np.float64) / weights.max()  # squares of large weights overflow
     return float(scaled.sum() ** 2 / np.square(scaled).sum())
 
 
-def top_share(weights: NDArray[np.floating], share: float = 0.01) -> float:
-    """Return the part of the total weight that the heaviest `share` of rows carries.
-
-    At least one row is counted.
-
-    Example:
-        >>> top_share(np.array([1.0, 4.0, 3.0]))
-        0.5
-    """
+def top_share(weights: Floats) -> float:
+    """Return the part of the total weight that the heaviest 1% of rows, at least one, carries."""
     check_weights(weights)
-    if not 0 < share <= 1:
-        raise ConfigError(
-            f"the share of rows must lie above 0 and up to 1; found {share}; give 0.01 for 1%"
-        )
-    n_top = max(1, round(share * len(weights)))
+    n_top = max(1, round(0.01 * len(weights)))
     scaled = weights.astype(np.float64) / weights.max()
     heaviest = np.partition(scaled, len(scaled) - n_top)[len(scaled) - n_top :]
     return float(heaviest.sum() / scaled.sum())
 
 
-def weight_warning(weights: NDArray[np.floating]) -> str | None:
+def weight_warning(weights: Floats) -> str | None:
     """Return a sentence when a handful of rows carries the estimate, None when all is well.
 
     A handful is an effective sample below `SMALL_SHARE` of the rows, or below `FEW_ROWS` and
     half of the rows: few rows of like weight are not the weights' fault.
-
-    Example:
-        >>> weight_warning(np.ones(50)) is None
-        True
     """
     effective, n = effective_sample_size(weights), len(weights)
     if effective >= SMALL_SHARE * n and effective >= min(FEW_ROWS, n / 2):
@@ -182,17 +144,10 @@ def weight_warning(weights: NDArray[np.floating]) -> str | None:
     )
 
 
-def cluster_sums(
-    values: NDArray[np.floating], clusters: NDArray[np.integer]
-) -> NDArray[np.float64]:
+def cluster_sums(values: Floats, clusters: Integers) -> Doubles:
     """Add rows up to clusters: values `[n]` or `[n, m]` to sums `[n_clusters, m]`.
 
     The clusters come in ascending order; ids without a row are left out.
-
-    Example:
-        >>> cluster_sums(np.array([1.0, 2.0, 4.0]), np.array([7, 3, 7]))
-        array([[2.],
-               [5.]])
     """
     if not len(values) or clusters.shape != values.shape[:1]:
         raise DataError(
@@ -209,9 +164,7 @@ def cluster_sums(
     ids = clusters.astype(np.int64, copy=False)
     present = np.bincount(ids) > 0
     columns = values.reshape(len(values), -1).T
-    sums: NDArray[np.float64] = np.stack(
-        [np.bincount(ids, weights=column)[present] for column in columns]
-    )
+    sums: Doubles = np.stack([np.bincount(ids, weights=column)[present] for column in columns])
     if not np.isfinite(sums).all():
         raise DataError(
             "values must be finite numbers to be added up; found NaN or infinity in the sums of "
@@ -221,17 +174,17 @@ def cluster_sums(
 
 
 def random_sums(
-    draw: Callable[[int, int, np.random.Generator], NDArray[np.float64]],
-    sums: NDArray[np.float64],
+    draw: Callable[[int, int, np.random.Generator], Doubles],
+    sums: Doubles,
     n: int,
     rng: np.random.Generator,
     *,
     memory: int = _MEMORY,
-) -> NDArray[np.float64]:
+) -> Doubles:
     """Return Σ_u factor_u · sums_u for `n` draws of the factors, `[n_clusters, k]` to `[n, k]`.
 
-    `draw(rows, width, rng)` returns factors `[rows, width]`. It is asked for one block of
-    clusters after the other, so how many rows are asked for at a time changes nothing.
+    `draw(rows, width, rng)` returns factors `[rows, width]`, for one block of clusters after the
+    other, so how many rows are asked for at a time changes nothing.
     """
     if n < 1:
         raise ConfigError(f"at least one draw must be asked for; found {n}; give 1000 or more")
@@ -246,13 +199,7 @@ def random_sums(
     return totals
 
 
-def random_words(rows: int, n_bits: int, rng: np.random.Generator) -> NDArray[np.uint64]:
-    """Return `n_bits` random bits or more for each row; row follows row in the stream."""
-    size = (rows, -(-n_bits // 64))
-    return rng.integers(2**64 - 1, size=size, dtype=np.uint64, endpoint=True)
-
-
-def check_weights(weights: NDArray[np.floating]) -> None:
+def check_weights(weights: Floats) -> None:
     """Raise unless weights are finite, none is below 0, and one is above it."""
     if not (len(weights) and np.isfinite(weights).all() and weights.min() >= 0 < weights.max()):
         found = f"{weights.min()} to {weights.max()}" if len(weights) else "none"
@@ -262,8 +209,10 @@ def check_weights(weights: NDArray[np.floating]) -> None:
         )
 
 
-def poisson_counts(rows: int, width: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def poisson_counts(rows: int, width: int, rng: np.random.Generator) -> Doubles:
     """Return how often each cluster is in each resample, `[rows, width]`."""
-    draws = random_words(rows, 16 * width, rng).view(np.uint16)
-    counts: NDArray[np.float64] = _COUNT_OF.take(draws[:, :width], mode="clip")
+    size = (rows, -(-16 * width // 64))  # 16 random bits a count, row after row in the stream
+    words = rng.integers(2**64 - 1, size=size, dtype=np.uint64, endpoint=True)
+    draws = words.view(np.uint16)
+    counts: Doubles = _COUNT_OF.take(draws[:, :width], mode="clip")
     return counts

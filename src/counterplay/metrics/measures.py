@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from counterplay.data.profile import gini
 from counterplay.errors import ConfigError, DataError
+from counterplay.metrics.arrays import check_columns
 from counterplay.metrics.ranks import Ranks
 from counterplay.metrics.ties import TiedBlocks
 
@@ -16,19 +18,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from counterplay.metrics.arrays import Doubles, Floats, Integers, Numbers
+
 Protocol = Literal["full", "sampled"]  # ranks among all unseen items, or among some of them
 RowMetric = Literal["hit", "dcg", "ndcg", "mrr"]
 SMALLER_IS_BETTER = ("mse", "mae", "rmse")
 
 
 def ranking_metrics(
-    ranks: Ranks | NDArray[np.floating],
-    group: NDArray[np.integer],
+    ranks: Ranks | Floats,
+    group: Integers,
     *,
     names: Sequence[str] = ("hit", "ndcg"),
     k: Sequence[int] = (5, 10, 20),
     n_groups: int | None = None,
-) -> dict[tuple[str, int], NDArray[np.float64]]:
+) -> dict[tuple[str, int], Doubles]:
     """Return each metric at each cut-off, one number a group; NaN for groups without targets.
 
     With the ranks r of a group's n targets, those with r ≤ k count:
@@ -77,7 +81,7 @@ def ranking_metrics(
     return found
 
 
-_FORMULAS: dict[str, Callable[[TiedBlocks, int], NDArray[np.float64]]] = {
+_FORMULAS: dict[str, Callable[[TiedBlocks, int], Doubles]] = {
     "hit": lambda blocks, k: blocks.hit(k),
     "recall": lambda blocks, k: blocks.count(k) / np.maximum(blocks.n, 1),
     "precision": lambda blocks, k: blocks.count(k) / k,
@@ -105,9 +109,7 @@ def _check_options(names: Sequence[str], k: Sequence[int]) -> None:
             )
 
 
-def _checked_ranks(
-    ranks: Ranks | NDArray[np.floating],
-) -> tuple[NDArray[np.number], NDArray[np.number]]:
+def _checked_ranks(ranks: Ranks | Floats) -> tuple[Numbers, Numbers]:
     """Return how many candidates are above each target and beside it; refuse what cannot be."""
     if isinstance(ranks, Ranks):
         above, tied = np.asarray(ranks.above), np.asarray(ranks.tied)
@@ -130,15 +132,9 @@ def _checked_ranks(
     return places - 1, np.zeros(places.shape, dtype=np.int64)
 
 
-def _checked_groups(
-    ranks: NDArray[np.number], group: NDArray[np.integer], n_groups: int | None
-) -> int:
+def _checked_groups(ranks: Numbers, group: Integers, n_groups: int | None) -> int:
     """Refuse what cannot be groups of the ranks; return their number."""
-    if ranks.ndim != 1 or ranks.shape != group.shape:
-        raise DataError(
-            "ranks and groups must be two columns of one length; found the shapes "
-            f"{ranks.shape} and {group.shape}; give one rank and one group for each target"
-        )
+    check_columns("ranks and groups", ranks, group, "give both for each target", least=0)
     if group.dtype.kind not in "iu":
         raise DataError(
             f"groups must be whole numbers; found the type {group.dtype}; give indices of users"
@@ -153,76 +149,38 @@ def _checked_groups(
     return n_groups
 
 
-def rating_errors(
-    predicted: NDArray[np.floating], rating: NDArray[np.number]
-) -> dict[Literal["mse", "mae"], NDArray[np.float64]]:
-    """Return `(predicted − rating)²` and `|predicted − rating|` of every row, `[n]` each.
-
-    Example:
-        >>> rating_errors(np.array([3.0, 4.5]), np.array([5, 4]))
-        {'mse': array([4.  , 0.25]), 'mae': array([2. , 0.5])}
-    """
+def rating_errors(predicted: Floats, rating: Numbers) -> dict[Literal["mse", "mae"], Doubles]:
+    """Return `(predicted − rating)²` and `|predicted − rating|` of every row, `[n]` each."""
     predicted, truth = np.asarray(predicted, np.float64), np.asarray(rating, np.float64)
-    if predicted.ndim != 1 or predicted.shape != truth.shape:
-        raise DataError(
-            "predictions and ratings must be two columns of one length; found the shapes "
-            f"{predicted.shape} and {truth.shape}; give one prediction for each rating"
-        )
+    check_columns("predictions and ratings", predicted, truth, "give both of each row", least=0)
     error = predicted - truth
     return {"mse": error**2, "mae": np.abs(error)}
 
 
-def rmse(squared_errors: NDArray[np.floating]) -> float:
-    """Return √ of the mean of squared errors, `[n]`.
-
-    Example:
-        >>> rmse(np.array([1.0, 7.0]))
-        2.0
-    """
-    if not len(squared_errors):
-        raise DataError("a mean must have rows; found none; leave empty parts out")
-    return float(np.sqrt(np.mean(squared_errors, dtype=np.float64)))
-
-
-def coverage(items: NDArray[np.integer], n_items: int) -> float:
-    """Return the share of items that any of the lists `[U, k]` has; -1 is padding.
-
-    Example:
-        >>> coverage(np.array([[0, 1], [1, -1]]), n_items=4)
-        0.5
-    """
+def coverage(items: Integers, n_items: int) -> float:
+    """Return the share of items that any of the lists `[U, k]` has; -1 is padding."""
     return float(np.mean(_times_recommended(items, n_items) > 0))
 
 
-def gini(items: NDArray[np.integer], n_items: int) -> float:
+def gini_of_lists(items: Integers, n_items: int) -> float:
     """Return the Gini coefficient of how often the lists `[U, k]` have each item; -1 is padding.
 
-    Σ (2i − n − 1) xᵢ / (n Σ xᵢ) with x ascending, i from 1: 0 where all items are recommended
-    equally often, 1 − 1/n where one takes every place.
+    It is 0 where all items are recommended equally often, 1 − 1/n where one takes every place.
 
     Example:
-        >>> gini(np.array([[0, 1], [1, -1]]), n_items=4)  # 0, 0, 1 and 2 times
+        >>> gini_of_lists(np.array([[0, 1], [1, -1]]), n_items=4)  # 0, 0, 1 and 2 times
         0.5833333333333334
     """
-    times = np.sort(_times_recommended(items, n_items, least=1))
-    weights = 2 * np.arange(1, n_items + 1) - n_items - 1
-    return float((weights @ times) / (n_items * times.sum()))
+    return gini(_times_recommended(items, n_items, least=1))
 
 
-def mean_popularity(items: NDArray[np.integer], events: NDArray[np.integer]) -> float:
-    """Return the mean training events `[n_items]` of what lists `[U, k]` have; -1 is padding.
-
-    Example:
-        >>> mean_popularity(np.array([[0, 1], [1, -1]]), events=np.array([9, 3]))
-        5.0
-    """
+def mean_popularity(items: Integers, events: Integers) -> float:
+    """Return the mean training events `[n_items]` of what lists `[U, k]` have; -1 is padding."""
     times = _times_recommended(items, len(events), least=1)
     return float((times @ np.asarray(events, dtype=np.float64)) / times.sum())
 
 
-def _times_recommended(
-    items: NDArray[np.integer], n_items: int, *, least: int = 0
-) -> NDArray[np.int64]:
+def _times_recommended(items: Integers, n_items: int, *, least: int = 0) -> NDArray[np.int64]:
     """Return how often the lists have each item, `[n_items]`; refuse fewer than `least` in all."""
     items = np.asarray(items)
     lowest, highest = items.min(initial=0), items.max(initial=0)

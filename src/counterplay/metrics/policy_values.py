@@ -9,10 +9,9 @@ With a model that predicts the reward ρ of the action, and ρ̄ = Σ π(a) ρ(a
     dm     mean(ρ̄)                  as good as its model, which its interval takes for the truth
     dr     mean(ρ̄ + w · (r − ρ))    unbiased whatever the model, and steadier with a good one
 
-All of this needs a log that could have shown whatever the new policy shows, and a policy that
-was not learned from it. DR needs, besides, a ρ that was not fitted to the row it predicts: on its
-own log, a model must be cross-fitted, as `reward_by_action` is. Each estimator is a ratio of sums
-over rows, and an interval resamples numerators and denominators together, by cluster.
+All of this needs a log that could have shown whatever the new policy shows, and a policy that was
+not learned from it. DR also needs a ρ that was not fitted to the row it predicts: on its own log, a
+model must be cross-fitted, as `reward_by_action` is.
 """
 
 from __future__ import annotations
@@ -29,7 +28,8 @@ from counterplay.metrics import intervals
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    Floats = NDArray[np.float64]
+    from counterplay.metrics.arrays import Doubles
+
     Places = NDArray[np.int64]
 
 
@@ -60,16 +60,10 @@ def policy_values(
 ) -> list[PolicyValue]:
     """Estimate the value of a policy by IPS and SNIPS, and with a reward model by DM and DR.
 
-    Args:
-        rewards: What the logged actions brought, r, `[n]`.
-        propensities: Probabilities with which they were chosen, q, `[n]` in (0, 1].
-        chosen: Probabilities with which the new policy chooses them, π, `[n]` in [0, 1].
-        rng: Stream of the bootstrap.
-        predicted: Predicted rewards of the logged actions, ρ, `[n]`.
-        expected: Predicted rewards of the new policy, ρ̄, `[n]`.
-        clusters: Rows that are resampled together, such as a user's, `[n]`; else each alone.
-        level: Of the intervals.
-        n_resamples: Of the bootstrap.
+    Of each row: the reward r of the logged action, its propensity q in (0, 1], the probability π
+    with which the new policy has `chosen` it, and of a model the `predicted` reward ρ of the action
+    and the `expected` reward ρ̄ of the policy, `[n]` each. Rows of a cluster, such as a user's, are
+    resampled together.
 
     Example:
         >>> found = policy_values([1, 0], [0.5, 0.5], [0.75, 0.5], np.random.default_rng(0))
@@ -108,18 +102,13 @@ def policy_values(
     ]
 
 
-def item_policy(policy: ArrayLike, actions: ArrayLike, position: ArrayLike | None = None) -> Floats:
+def item_policy(
+    policy: ArrayLike, actions: ArrayLike, position: ArrayLike | None = None
+) -> Doubles:
     """Return the probabilities of `actions` `[n]` under a policy, `[n]`.
 
-    Args:
-        policy: Counts or probabilities, brought to a sum of 1: `[n_actions]`; with positions
-            `[n_positions, n_actions]`; or where they differ by row, `[n, n_actions]`.
-        actions: Logged actions.
-        position: Their positions, `[n]`, as places of the policy's lines.
-
-    Example:
-        >>> item_policy([6, 3, 1], [0, 2, 2])
-        array([0.6, 0.1, 0.1])
+    The policy has counts or probabilities, brought to a sum of 1: `[n_actions]`; with the actions'
+    positions `[n]`, `[n_positions, n_actions]`; or where they differ by row, `[n, n_actions]`.
     """
     table, line = _lines(policy, np.size(actions), position)
     return table[line, _places("actions", actions, len(line), table.shape[1])]
@@ -129,20 +118,20 @@ def item_policy(policy: ArrayLike, actions: ArrayLike, position: ArrayLike | Non
 class RewardModel:
     """Predicted rewards of all actions, `table[line[row], action]`."""
 
-    table: Floats  # [n_lines, n_actions]
+    table: Doubles  # [n_lines, n_actions]
     line: Places  # the line that a row of the log reads, [n]; np.arange(n) for a line a row
 
-    def of(self, actions: ArrayLike) -> Floats:
+    def of(self, actions: ArrayLike) -> Doubles:
         """Return the predicted rewards of `actions` `[n]`, `[n]`."""
         action = _places("actions", actions, len(self.line), self.table.shape[1])
         return self.table[self.line, action]
 
-    def under(self, policy: ArrayLike, position: ArrayLike | None = None) -> Floats:
+    def under(self, policy: ArrayLike, position: ArrayLike | None = None) -> Doubles:
         """Return the predicted rewards of a policy, which is given as to `item_policy`, `[n]`."""
         table, line = _lines(policy, len(self.line), position, self.table.shape[1])
         pairs, inverse = np.unique(self.line * len(table) + line, return_inverse=True)
         mine, other = np.divmod(pairs, len(table))
-        expected: Floats = np.einsum("pa,pa->p", self.table[mine], table[other])[inverse]
+        expected: Doubles = np.einsum("pa,pa->p", self.table[mine], table[other])[inverse]
         return expected
 
 
@@ -160,23 +149,8 @@ def reward_by_action(
     """Predict a reward by the mean of its action, and position, in the other folds.
 
     `(sum + prior · mean) / (count + prior)`, all of it over the rows of the other folds: no
-    prediction knows its own row, nor another one of its cluster.
-
-    Args:
-        rewards: What the logged actions brought, `[n]`.
-        actions: Logged actions, `[n]`.
-        n_actions: How many there are to choose from.
-        rng: Deals clusters into folds.
-        position: Positions of the actions, `[n]`.
-        clusters: Rows that share a fold, `[n]`; else each alone.
-        prior: How many rows the overall mean counts for, above 0.
-        n_folds: At least 2.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> model = reward_by_action([1, 1, 0, 0], [0, 0, 1, 1], 2, rng, prior=1, n_folds=4)
-        >>> model.of([0, 0, 1, 1]).round(2)  # (1 + 1/3) / 2 and (0 + 2/3) / 2
-        array([0.67, 0.67, 0.33, 0.33])
+    prediction knows its own row, nor another one of its cluster. Rewards, actions, positions and
+    clusters are `[n]`; the overall mean counts for `prior` rows.
     """
     n = np.size(rewards)
     reward, action = _column("rewards", rewards, n), _places("actions", actions, n, n_actions)
@@ -201,7 +175,7 @@ def reward_by_action(
 
 def _lines(
     policy: ArrayLike, n: int, position: ArrayLike | None, n_actions: int | None = None
-) -> tuple[Floats, Places]:
+) -> tuple[Doubles, Places]:
     """Return a policy's probabilities, `[n_lines, n_actions]`, and the line of each row, `[n]`."""
     given = np.asarray(policy, dtype=np.float64)
     shapes = [(), (n,)] if position is None else [given.shape[:1]]
@@ -225,8 +199,13 @@ def _lines(
 
 
 def _column(
-    name: str, values: ArrayLike, n: int, must: str = "", low: float = -1e300, high: float = 1e300
-) -> Floats:
+    name: str,
+    values: ArrayLike,
+    n: int,
+    must: str = "finite",
+    low: float = -1e300,
+    high: float = 1e300,
+) -> Doubles:
     """Return `values` as numbers of `low` to `high`, `[n]`, or say what is wrong with them."""
     column = np.asarray(values, dtype=np.float64)
     if column.shape != (n,) or not n:
@@ -238,7 +217,7 @@ def _column(
     bad = ~((column >= low) & (column <= high)) | (whole & (np.floor(column) != column))
     if bad.any():
         raise DataError(
-            f"{name} must be {must or 'finite'}; found {column[bad][0]} in row {np.argmax(bad)}; "
+            f"{name} must be {must}; found {column[bad][0]} in row {np.argmax(bad)}; "
             "correct such rows, or leave them out"
         )
     return column

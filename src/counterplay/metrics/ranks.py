@@ -1,11 +1,10 @@
 """Ranks of targets among their candidates, by counting: nothing is sorted.
 
-A rank is 1 for the best. Where scores tie, a target has no one rank: it is known how many
-candidates are above it and how many beside it, and `ranking_metrics` takes the mean of a metric
-over the tied places. What a user has in training is no candidate, unless it is the target itself.
-Work goes in chunks under a budget of memory, several at a time. A model is asked for the same
-number of users each time, because matrix products round differently by shape: so what comes out
-does not depend on the budget, unless it is tiny.
+A rank is 1 for the best. Where scores tie, a target has no one rank: candidates above it and beside
+it are counted, and `ranking_metrics` takes the mean of a metric over the tied places. What a user
+has in training is no candidate, unless it is the target itself. Work goes in chunks under a budget
+of memory. A model is asked for the same number of users each time, because matrix products round
+differently by shape: so results do not depend on the budget, unless it is tiny.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
+    from counterplay.metrics.arrays import Flags, Floats, Integers
     from counterplay.metrics.scoring import Scores
 
 Found = TypeVar("Found")
@@ -40,26 +40,13 @@ class Ranks:
     """Where targets stand: each on one of the places above + 1 … above + tied + 1.
 
     Ties are broken at random, so each of these places is equally likely.
-
-    Attributes:
-        above: Candidates with a better score, `[n]`.
-        tied: Other candidates with the same score, `[n]`.
-
-    Example:
-        >>> Ranks(above=np.array([0, 3]), tied=np.array([0, 2])).expected
-        array([1., 5.])
     """
 
-    above: NDArray[np.int64]
-    tied: NDArray[np.int64]
+    above: NDArray[np.int64]  #: Candidates with a better score, `[n]`.
+    tied: NDArray[np.int64]  #: Other candidates with the same score, `[n]`.
 
     def __len__(self) -> int:
         return len(self.above)
-
-    @property
-    def expected(self) -> NDArray[np.float64]:
-        """The mean rank, `1 + above + tied / 2`; the mean of a metric is no function of it."""
-        return 1 + self.above + self.tied / 2
 
 
 def full_ranks(
@@ -72,7 +59,7 @@ def full_ranks(
     above, tied = np.empty((2, len(targets)), dtype=np.int64)
     users, place = np.unique(targets.user, return_inverse=True)
 
-    def count(part: slice, found: NDArray[np.floating]) -> None:
+    def count(part: slice, found: Floats) -> None:
         begin, end = np.searchsorted(place, [part.start, part.stop])
         rows, items = place[begin:end] - part.start, targets.item[begin:end]
         wanted = found[rows, items]
@@ -87,11 +74,7 @@ def full_ranks(
 
 
 def sampled_ranks(
-    scores: Scores,
-    users: NDArray[np.integer],
-    candidates: NDArray[np.integer],
-    *,
-    memory: int = MEMORY,
+    scores: Scores, users: Integers, candidates: Integers, *, memory: int = MEMORY
 ) -> Ranks:
     """Return where each row's first candidate stands among all of the row `[n, 1 + n_sampled]`."""
     above, tied = np.empty((2, len(users)), dtype=np.int64)
@@ -104,9 +87,9 @@ def sampled_ranks(
 
 
 def with_all_scores(
-    work: Callable[[slice, NDArray[np.floating]], Found],
+    work: Callable[[slice, Floats], Found],
     scores: Scores,
-    users: NDArray[np.integer],
+    users: Integers,
     n_items: int,
     memory: int,
 ) -> Iterator[tuple[slice, Found]]:
@@ -116,7 +99,7 @@ def with_all_scores(
     """
     size, most = _sizes(len(users), n_items, memory)
 
-    def score(part: tuple[slice, NDArray[np.integer]]) -> Found:
+    def score(part: tuple[slice, Integers]) -> Found:
         place, asked = part
         return work(place, checked(scores.of_all(asked)[: place.stop - place.start]))
 
@@ -124,9 +107,7 @@ def with_all_scores(
         yield place, found
 
 
-def hide(
-    found: NDArray[np.floating], users: NDArray[np.integer], seen: Interactions
-) -> NDArray[np.floating]:
+def hide(found: Floats, users: Integers, seen: Interactions) -> Floats:
     """Make what the users have seen incomparable: NaN is neither above nor below a target."""
     begins = seen.offsets[users]
     lengths = seen.offsets[users + 1] - begins
@@ -136,7 +117,7 @@ def hide(
     return found
 
 
-def _parts(values: NDArray[np.integer], size: int) -> Iterator[tuple[slice, NDArray[np.integer]]]:
+def _parts(values: Integers, size: int) -> Iterator[tuple[slice, Integers]]:
     """Yield parts of `values`, all of one length; the last is filled up with its last value."""
     for begin in range(0, len(values), size):
         part = slice(begin, min(begin + size, len(values)))
@@ -157,7 +138,7 @@ def _sizes(n_rows: int, n_scores: int, memory: int) -> tuple[int, int]:
     return size, fitting // size
 
 
-def checked(found: NDArray[np.floating]) -> NDArray[np.floating]:
+def checked(found: Floats) -> Floats:
     """Refuse scores that cannot be compared."""
     if found.size and np.isnan(found.min()):
         raise DataError(
@@ -168,7 +149,7 @@ def checked(found: NDArray[np.floating]) -> NDArray[np.floating]:
 
 
 def _counted(
-    found: NDArray[np.floating], rows: NDArray[np.int64], wanted: NDArray[np.floating]
+    found: Floats, rows: NDArray[np.int64], wanted: Floats
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return how many scores of a row are above the wanted one, and how many equal it, `[n]` each.
 
@@ -193,20 +174,15 @@ def _counted(
     return above, beside
 
 
-def _sums(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _sums(flags: Flags) -> NDArray[np.int64]:
     """Count flags `[n, m, 8 k]` by row, eight at a time: k ≤ 255 words add up without a carry."""
     words = flags.view(np.uint64).sum(2)
     counts: NDArray[np.int64] = words.view(np.uint8).sum(1, dtype=np.int64)
     return counts
 
 
-def ranks_of_first(scores: NDArray[np.floating]) -> Ranks:
-    """Return where each row's first score stands among all of the row.
-
-    Example:
-        >>> ranks_of_first(np.array([[2.0, 3.0, 1.0], [1.0, 1.0, 1.0]]))
-        Ranks(above=array([1, 0]), tied=array([0, 2]))
-    """
+def ranks_of_first(scores: Floats) -> Ranks:
+    """Return where each row's first score stands among all of the row."""
     first, others = scores[:, :1], scores[:, 1:]
     return Ranks((others > first).sum(1), (others == first).sum(1))
 

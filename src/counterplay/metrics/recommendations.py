@@ -24,50 +24,42 @@ if TYPE_CHECKING:
 
     from counterplay.data.formats import Progress
     from counterplay.data.interactions import Interactions
+    from counterplay.metrics.arrays import Doubles, Flags, Floats, Integers
     from counterplay.metrics.scoring import Scores
 
-Lists = tuple["NDArray[np.int32]", "NDArray[np.floating]"]
+Lists = tuple["NDArray[np.int32]", "Floats"]
 
 
 def top_k(
     scores: Scores,
-    users: NDArray[np.integer],
+    users: Integers,
     seen: Interactions,
     k: int,
     *,
-    ties: Callable[[NDArray[np.integer]], NDArray[np.floating]] | None = None,
+    ties: Callable[[Integers], Floats] | None = None,
     memory: int = MEMORY,
 ) -> Lists:
     """Return the `k` best unseen items of each of `users` and their scores, both `[B, k]`.
 
     The best comes first. Where fewer than `k` items are unseen or scored, the rest is −1 with the
-    score −inf.
-
-    Args:
-        scores: What items are ranked by.
-        users: Whose lists, `[B]`.
-        seen: What is on no list of its user.
-        k: Places of a list.
-        ties: Numbers of all items for some users, `[B] → [B, n_items]`: the larger comes first
-            among equal scores; by default they stand in the order of the items.
-        memory: Bytes at a time.
+    score −inf. Equal scores stand in the order of the items, or of `ties`: numbers of all items for
+    some users, `[B] → [B, n_items]`, of which the larger comes first. `memory` is in bytes.
     """
     parts = list(_parts(scores, users, seen, k, memory, ties))
-    if not parts:
-        return np.empty((0, k), dtype=np.int32), np.empty((0, k), dtype=np.float32)
-    items, found = zip(*parts, strict=True)
+    none = np.empty((0, max(k, 0)), dtype=np.int32)
+    items, found = zip(*(parts or [(none, none.astype(np.float32))]), strict=True)
     return np.concatenate(items), np.concatenate(found)
 
 
 def relevance_by_place(
     scores: Scores,
     relevance: Scores,
-    users: NDArray[np.integer],
+    users: Integers,
     seen: Interactions,
     k: int,
     *,
     memory: int = MEMORY,
-) -> NDArray[np.float64]:
+) -> Doubles:
     """Return the mean relevance of what the first `k` places of each user's list hold, `[B, k]`.
 
     The mean is over all orders of equal scores: each place of a tie holds the mean relevance of
@@ -75,7 +67,7 @@ def relevance_by_place(
     """
     means = np.zeros((len(users), k))
 
-    def fill(part: slice, found: NDArray[np.floating]) -> None:
+    def fill(part: slice, found: Floats) -> None:
         whose = users[part]
         items, best = _best(_candidates(found, whose, seen), k)
         means[part] = np.where(items < 0, 0, relevance.of(whose, np.maximum(items, 0)))
@@ -98,7 +90,7 @@ def relevance_by_place(
 def write_top_k(
     path: Path,
     scores: Scores,
-    users: NDArray[np.integer],
+    users: Integers,
     seen: Interactions,
     k: int,
     *,
@@ -127,10 +119,7 @@ def write_top_k(
 
 
 def _rows(
-    users: NDArray[np.integer],
-    items: NDArray[np.int32],
-    found: NDArray[np.floating],
-    seen: Interactions,
+    users: Integers, items: NDArray[np.int32], found: Floats, seen: Interactions
 ) -> pl.DataFrame:
     row, place = np.nonzero(items >= 0)
     return pl.DataFrame(
@@ -145,16 +134,16 @@ def _rows(
 
 def _parts(
     scores: Scores,
-    users: NDArray[np.integer],
+    users: Integers,
     seen: Interactions,
     k: int,
     memory: int,
-    ties: Callable[[NDArray[np.integer]], NDArray[np.floating]] | None,
+    ties: Callable[[Integers], Floats] | None,
 ) -> Iterator[Lists]:
     if k < 1:
         raise ConfigError(f"k must be 1 or more; found {k}; raise it")
 
-    def best(part: slice, found: NDArray[np.floating]) -> Lists:
+    def best(part: slice, found: Floats) -> Lists:
         items, values = _best(_candidates(found, users[part], seen), k)
         if ties is not None:
             tied, cut = _ties(found, values)
@@ -167,18 +156,14 @@ def _parts(
         yield lists
 
 
-def _candidates(
-    found: NDArray[np.floating], users: NDArray[np.integer], seen: Interactions
-) -> NDArray[np.floating]:
+def _candidates(found: Floats, users: Integers, seen: Interactions) -> Floats:
     """Put what the users have seen behind everything."""
     hide(found, users, seen)
     found[np.isnan(found)] = -np.inf
     return found
 
 
-def _ties(
-    found: NDArray[np.floating], best: NDArray[np.floating]
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _ties(found: Floats, best: Floats) -> tuple[Flags, Flags]:
     """Tell whose list holds equal scores, and whose ends amid some, `[B]` each."""
     last = best[:, -1:]
     within = ((best[:, 1:] == best[:, :-1]) & (best[:, 1:] > -np.inf)).any(axis=1)
@@ -186,19 +171,17 @@ def _ties(
     return within, (n_equal > n_kept) & (last[:, 0] > -np.inf)
 
 
-def _mean_of_runs(values: NDArray[np.float64], scores: NDArray[np.floating]) -> NDArray[np.float64]:
+def _mean_of_runs(values: Doubles, scores: Floats) -> Doubles:
     """Return each value's mean over the run of equal scores that it is in, row by row."""
     begins = np.ones(scores.shape, dtype=np.bool_)
     begins[:, 1:] = scores[:, 1:] != scores[:, :-1]
     run = np.cumsum(begins).reshape(scores.shape) - 1
     sums, counts = np.bincount(run.ravel(), values.ravel()), np.bincount(run.ravel())
-    means: NDArray[np.float64] = (sums / counts)[run]
+    means: Doubles = (sums / counts)[run]
     return means
 
 
-def _best(
-    found: NDArray[np.floating], k: int, numbers: NDArray[np.floating] | None = None
-) -> Lists:
+def _best(found: Floats, k: int, numbers: Floats | None = None) -> Lists:
     """Return the k largest of each row in order; among equals those of the larger number.
 
     Without numbers the lower index comes first.

@@ -13,19 +13,18 @@ from counterplay.models.fallback import Fallback
 from counterplay.models.scorer import History
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from counterplay.data.interactions import Interactions
+    from counterplay.metrics.arrays import Floats, Integers
     from counterplay.models.scorer import Scorer
 
 
 class Scores(Protocol):
     """What evaluation asks of a candidate, for all items from several threads at once."""
 
-    def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.floating]:
+    def of(self, users: Integers, items: Integers) -> Floats:
         """Return the scores of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""
 
-    def of_all(self, users: NDArray[np.integer]) -> NDArray[np.floating]:
+    def of_all(self, users: Integers) -> Floats:
         """Return the scores of all items, `[B, n_items]`, in memory that the caller may change."""
 
 
@@ -35,8 +34,8 @@ class ModelScores:
     Args:
         model: Any scorer.
         seen: What users did before they are asked for: the histories of models that read them.
-        train: The rows that it was trained on, as it was given them. Users of whom it knows nothing
-            are then scored by popularity (see `Fallback`), and not by how it was initialised.
+        train: The rows that it was trained on; with them, users of whom it knows nothing are scored
+            by popularity (see `Fallback`), and not by how it was initialised.
     """
 
     def __init__(
@@ -48,65 +47,51 @@ class ModelScores:
         held = chain(model.parameters(), model.buffers())
         self._device = next((value.device for value in held), torch.device("cpu"))
 
-    def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.floating]:
+    def of(self, users: Integers, items: Integers) -> Floats:
         """Return the scores of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""
         with torch.no_grad():
             scores = self.model(self._tensor(users), self._tensor(items), self._history(users))
-        return self._filled(_numbers(scores), users, items)
+        return self._filled(scores, users, items)
 
-    def of_all(self, users: NDArray[np.integer]) -> NDArray[np.floating]:
+    def of_all(self, users: Integers) -> Floats:
         """Return the scores of all items for `users` `[B]`, `[B, n_items]`."""
         with torch.no_grad():
             scores = self.model.score_all(self._tensor(users), self._history(users))
-        return self._filled(_numbers(scores), users)
+        return self._filled(scores, users)
 
     def _filled(
-        self,
-        found: NDArray[np.floating],
-        users: NDArray[np.integer],
-        items: NDArray[np.integer] | None = None,
-    ) -> NDArray[np.floating]:
+        self, scores: torch.Tensor, users: Integers, items: Integers | None = None
+    ) -> Floats:
         """Put in what users get of whom the model knows nothing; without `items`, of all."""
+        found: Floats = scores.float().cpu().numpy()
         if self.fallback is not None:
             unknown = np.flatnonzero(self.fallback.unknown[users])
             everybody = self.fallback.items
             found[unknown] = everybody[:-1] if items is None else everybody[items[unknown]]
         return found
 
-    def _history(self, users: NDArray[np.integer]) -> History | None:
+    def _history(self, users: Integers) -> History | None:
         length = self.model.history_length
         return History.of(self._tensor(self.histories.last(users, length))) if length else None
 
-    def _tensor(self, values: NDArray[np.integer]) -> torch.Tensor:
+    def _tensor(self, values: Integers) -> torch.Tensor:
         return torch.from_numpy(np.array(values)).to(self._device)
 
 
 class TableScores:
-    """Scores that were computed elsewhere, given pair by pair.
+    """Scores of elsewhere, `[n]`, by user and item index; pairs that are not given come last.
 
-    Pairs that are not given come after all that are.
-
-    Args:
-        user: User index of each score, `[n]`.
-        item: Item index of each score, `[n]`.
-        score: The scores, `[n]`; no pair may occur twice.
-        n_items: Number of items.
+    No pair may occur twice.
     """
 
-    def __init__(
-        self,
-        user: NDArray[np.integer],
-        item: NDArray[np.integer],
-        score: NDArray[np.floating],
-        n_items: int,
-    ) -> None:
+    def __init__(self, user: Integers, item: Integers, score: Floats, n_items: int) -> None:
         pairs = user.astype(np.int64) * n_items + item
         order = np.argsort(pairs, kind="stable")
         self.n_items = n_items
         self.pairs = pairs[order]
         self.scores = score[order]
 
-    def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.floating]:
+    def of(self, users: Integers, items: Integers) -> Floats:
         """Return the scores of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""
         wanted = users[:, None].astype(np.int64) * self.n_items + items
         if not len(self.pairs):
@@ -115,7 +100,7 @@ class TableScores:
         there = self.pairs[place] == wanted
         return np.where(there, self.scores[place], -np.inf)
 
-    def of_all(self, users: NDArray[np.integer]) -> NDArray[np.floating]:
+    def of_all(self, users: Integers) -> Floats:
         """Return the scores of all items for `users` `[B]`, `[B, n_items]`."""
         found = np.full((len(users), self.n_items), -np.inf, dtype=self.scores.dtype)
         begins, ends = (
@@ -127,8 +112,3 @@ class TableScores:
         place = begins[rows] + np.arange(len(rows)) - first[rows]
         found[rows, self.pairs[place] % self.n_items] = self.scores[place]
         return found
-
-
-def _numbers(scores: torch.Tensor) -> NDArray[np.floating]:
-    numbers: NDArray[np.floating] = scores.float().cpu().numpy()
-    return numbers

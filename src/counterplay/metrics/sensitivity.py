@@ -18,42 +18,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counterplay.errors import ConfigError, DataError
+from counterplay.metrics.arrays import check_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from counterplay.metrics.arrays import Doubles, Floats
 
 _ROUNDING = 1e-14  # a sum this small beside the sum of its magnitudes is 0
 
 
-def band(
-    values: NDArray[np.floating], weights: NDArray[np.floating], gamma: float
-) -> tuple[float, float]:
-    """Return the least and the greatest `Σ w'v / Σ w'` over all weights that Γ admits.
+def bands(values: Floats, weights: Floats, gammas: Sequence[float] | Floats) -> Doubles:
+    """Return the least and the greatest `Σ w'v / Σ w'` that each Γ ≥ 1 admits, `[len(gammas), 2]`.
 
-    Args:
-        values: v, `[n]`.
-        weights: The fitted w = 1 / q, not normalised, `[n]`.
-        gamma: Γ, 1 or more.
-
-    Example:
-        >>> band(np.array([0.0, 1.0]), np.array([2.0, 2.0]), 2.0)
-        (0.3333333333333333, 0.6666666666666666)
-    """
-    low, high = bands(values, weights, [gamma])[0].tolist()
-    return low, high
-
-
-def bands(
-    values: NDArray[np.floating],
-    weights: NDArray[np.floating],
-    gammas: Sequence[float] | NDArray[np.floating],
-) -> NDArray[np.float64]:
-    """Return the band of each Γ, `[len(gammas), 2]`.
-
-    The extremes give one end of their range to all values below a threshold and the other end to
-    all above it; prefix sums over the sorted values hold every threshold at once.
+    The values v and the fitted weights w = 1 / q, not normalised, are `[n]`. The extremes give one
+    end of their range to all values below a threshold and the other end to all above it; prefix
+    sums over the sorted values hold every threshold at once.
 
     Example:
         >>> bands(np.array([0.0, 1.0]), np.array([2.0, 2.0]), [1, 3])
@@ -68,7 +48,7 @@ def bands(
     value_sum, count = above.sum(), len(above)
     value_below, value_from = _split_sums(above * excess)  # [n + 1], a threshold each
     weight_below, weight_from = _split_sums(excess)
-    found: NDArray[np.float64] = np.empty((len(factors), 2))
+    found: Doubles = np.empty((len(factors), 2))
     for place, gamma in enumerate(factors):
         for side, (below, beyond) in enumerate(((gamma, 1 / gamma), (1 / gamma, gamma))):
             weighted = value_sum + value_below * below + value_from * beyond
@@ -79,15 +59,8 @@ def bands(
     return found
 
 
-def band_of_mean(
-    values: NDArray[np.floating], weights: NDArray[np.floating], gamma: float
-) -> tuple[float, float]:
-    """Return the least and the greatest `Σ w'v / n` over all weights that Γ admits.
-
-    Example:
-        >>> band_of_mean(np.array([0.0, 1.0]), np.array([2.0, 2.0]), 2.0)
-        (0.75, 1.5)
-    """
+def band_of_mean(values: Floats, weights: Floats, gamma: float) -> tuple[float, float]:
+    """Return the least and the greatest `Σ w'v / n` over all weights that Γ admits."""
     factor = float(_checked_gammas([gamma])[0])
     fixed, gains, losses = _parts(*_checked(values, weights))
     count = len(values)
@@ -95,19 +68,12 @@ def band_of_mean(
     return (fixed + low) / count, (fixed + high) / count
 
 
-def smallest_flip(
-    first: NDArray[np.floating], second: NDArray[np.floating], weights: NDArray[np.floating]
-) -> float:
+def smallest_flip(first: Floats, second: Floats, weights: Floats) -> float:
     """Return the smallest Γ at which two models, under the same weights, could change places.
 
-    With d the better model's values minus the other's, the least `Σ w'd` is `A + B / Γ + C · Γ`:
-    A = Σ d, B = Σ (w − 1) d over d > 0, C the same over d < 0. The answer is its root: 1 if the
-    two are equal, infinite if no Γ will do.
-
-    Args:
-        first: Values of one model, `[n]`; more is better.
-        second: Values of the other, row by row the same as `first`, `[n]`.
-        weights: The fitted w = 1 / q, `[n]`.
+    With d the better model's values minus the other's on the same rows, the least `Σ w'd` is
+    `A + B / Γ + C · Γ`: A = Σ d, B = Σ (w − 1) d over d > 0, C the same over d < 0. The answer is
+    its root: 1 if the two are equal, infinite if no Γ will do.
 
     Example:
         >>> smallest_flip(np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.array([5.0, 2.0]))
@@ -124,18 +90,9 @@ def smallest_flip(
 
 
 def statement(
-    first_name: str,
-    second_name: str,
-    first: NDArray[np.floating],
-    second: NDArray[np.floating],
-    weights: NDArray[np.floating],
+    first_name: str, second_name: str, first: Floats, second: Floats, weights: Floats
 ) -> str:
-    """Say in one sentence how far the order of two models can be trusted; Γ is rounded down.
-
-    Example:
-        >>> statement("A", "B", np.array([0.0, 1.0]), np.array([1.0, 0.0]), np.array([4.6, 2.0]))
-        'B beats A unless exposure odds are off by more than 1.8×'
-    """
+    """Say in one sentence how far the order of two models can be trusted; Γ is rounded down."""
     lead = _compared(first, second, weights)[2]
     if lead == 0:
         return f"{first_name} and {second_name} are equal at the fitted exposure odds"
@@ -150,23 +107,21 @@ def statement(
     return f"{better} beats {other} unless exposure odds are off by more than {shown:,}×"
 
 
-def _split_sums(terms: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _split_sums(terms: Doubles) -> tuple[Doubles, Doubles]:
     """Return the sums of the first k terms and of the others, for k = 0 … n."""
     below = np.zeros(len(terms) + 1)
     np.cumsum(terms, out=below[1:])
     return below, below[-1] - below
 
 
-def _parts(values: NDArray[np.float64], excess: NDArray[np.float64]) -> tuple[float, float, float]:
+def _parts(values: Doubles, excess: Doubles) -> tuple[float, float, float]:
     """Return Σ v, and Σ (w − 1) v over the positive and over the negative v."""
     weighted = values * excess
     gains, losses = np.maximum(weighted, 0).sum(), np.minimum(weighted, 0).sum()
     return float(values.sum()), float(gains), float(losses)
 
 
-def _compared(
-    first: NDArray[np.floating], second: NDArray[np.floating], weights: NDArray[np.floating]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+def _compared(first: Floats, second: Floats, weights: Floats) -> tuple[Doubles, Doubles, float]:
     """Return first − second, w − 1, and the weighted sum of the differences, 0 if equal."""
     ours, excess = _checked(first, weights)
     difference = ours - _checked(second, weights)[0]
@@ -176,16 +131,10 @@ def _compared(
     return difference, excess, 0.0 if level else lead
 
 
-def _checked(
-    values: NDArray[np.floating], weights: NDArray[np.floating]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _checked(values: Floats, weights: Floats) -> tuple[Doubles, Doubles]:
     """Return the values and w − 1."""
     points, inverses = np.asarray(values, np.float64), np.asarray(weights, np.float64)
-    if points.ndim != 1 or points.shape != inverses.shape or not len(points):
-        raise DataError(
-            "values and weights must be two rows of numbers of one length, 1 or more; found the "
-            f"shapes {points.shape} and {inverses.shape}; give one weight a value"
-        )
+    check_columns("values and weights", points, inverses, "give one weight for each value")
     if not np.isfinite(points).all():
         raise DataError(
             "values must be finite; found "
@@ -199,7 +148,7 @@ def _checked(
     return points, inverses - 1
 
 
-def _checked_gammas(gammas: Sequence[float] | NDArray[np.floating]) -> NDArray[np.float64]:
+def _checked_gammas(gammas: Sequence[float] | Floats) -> Doubles:
     factors = np.asarray(gammas, np.float64)
     if not (factors.ndim == 1 and np.isfinite(factors).all() and (factors >= 1).all()):
         raise ConfigError(

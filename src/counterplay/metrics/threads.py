@@ -18,15 +18,10 @@ Found = TypeVar("Found")
 def in_threads(
     work: Callable[[Part], Found], parts: Iterable[Part], most: int
 ) -> Iterator[tuple[Part, Found]]:
-    """Yield each part with what `work` makes of it, in order, at most so many under way.
+    """Yield each part with what `work` makes of it, in order, at most `most` at a time.
 
-    A part is one thread's own: threads that share every small step of it would mostly wait for each
-    other, all the more on a busy machine. And because each part is computed by one thread, what
-    comes out does not depend on how many there are.
-
-    Example:
-        >>> list(in_threads(abs, [-1, 2], most=2))
-        [(-1, 1), (2, 2)]
+    Each part is computed by one thread, so results do not depend on how many there are; threads
+    that share every small step would mostly wait for each other.
     """
     torch = sys.modules.get("torch")  # where nobody has loaded it, there is nothing to hold back
     there = os.cpu_count() or 1 if torch is None else torch.get_num_threads()

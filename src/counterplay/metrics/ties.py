@@ -26,18 +26,16 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from counterplay.metrics.arrays import Doubles
+
     Counts = NDArray[np.int64]
 
 
 class TiedBlocks:
     """The targets within the largest cut-off, by group and place; those that tie are a block.
 
-    Args:
-        above: Candidates before each target, `[n]`.
-        tied: Other candidates beside it, `[n]`.
-        group: Whose list it is, `[n]`.
-        n: Each group's targets, within the cut-off or not, `[n_groups]`.
+    Candidates `above` each target and `tied` with it, and the target's `group`, are `[n]`; the
+    groups' numbers of targets `n`, within the cut-off or not, `[n_groups]`.
     """
 
     def __init__(self, above: Counts, tied: Counts, group: Counts, n: Counts) -> None:
@@ -80,60 +78,56 @@ class TiedBlocks:
         apart = of_group * (int(np.ptp(free)) + 1)  # lists do not reach into each other
         self.above = np.maximum.accumulate(free + apart) - apart + sizes
 
-    def hit(self, k: int) -> Floats:
+    def hit(self, k: int) -> Doubles:
         """Return the probability of a target within k, `[n_groups]`."""
         return self._total(self._of_first(k)[0])
 
-    def first(self, k: int) -> Floats:
+    def first(self, k: int) -> Doubles:
         """Return the mean of 1 / the best rank, 0 beyond k, `[n_groups]`."""
         return self._total(self._of_first(k)[1])
 
-    def count(self, k: int) -> Floats:
+    def count(self, k: int) -> Doubles:
         """Return the mean number of targets within k, `[n_groups]`."""
         return self._total(self.targets * self._within(k) / self.size)
 
-    def dcg(self, k: int) -> Floats:
+    def dcg(self, k: int) -> Doubles:
         """Return the mean of Σ 1 / log2(1 + r) over ranks r within k, `[n_groups]`."""
-        return self._total(self._share() * self._sums(self._gains, k))
+        return self._total(self.targets / self.size * self._sums(self._gains, k))
 
-    def precisions(self, k: int) -> Floats:
+    def precisions(self, k: int) -> Doubles:
         """Return the mean of Σ p(r) over targets within k, `[n_groups]`."""
         inverses = self._sums(self._inverses, k)
         # Σ (r − a − 1) / r = c − (a + 1) Σ 1 / r
         earlier = self._within(k) - (self.above + 1) * inverses
         others = (self.targets - 1) / np.maximum(self.size - 1, 1)
-        return self._total(self._share() * ((self.before + 1) * inverses + others * earlier))
+        share = self.targets / self.size  # how likely each of a block's places has a target
+        return self._total(share * ((self.before + 1) * inverses + others * earlier))
 
     def possible(self, k: int) -> Counts:
         """Return the hits that a list of k may have, `[n_groups]`; 1 where there are no targets."""
         return np.clip(self.n, 1, k)
 
-    def ideal(self, k: int) -> Floats:
+    def ideal(self, k: int) -> Doubles:
         """Return the dcg of a list of k that begins with all of the targets, `[n_groups]`."""
         possible = self.possible(k)
         dcg = np.cumsum(1 / np.log2(1 + np.arange(1.0, possible.max(initial=1) + 1)))
-        best: Floats = dcg[possible - 1]
+        best: Doubles = dcg[possible - 1]
         return best
 
     def _within(self, k: int) -> Counts:
         """Return how many of each block's places are within k."""
         return np.clip(k - self.above, 0, self.size)
 
-    def _share(self) -> Floats:
-        """Return how likely each of a block's places has a target."""
-        share: Floats = self.targets / self.size
-        return share
-
-    def _sums(self, values: Floats, k: int) -> Floats:
+    def _sums(self, values: Doubles, k: int) -> Doubles:
         """Add `values` of places up over each block's places within k."""
         within = self._within(k)
         up_to = np.concatenate([[0.0], np.cumsum(values)])
-        sums: Floats = up_to[self.above + within] - up_to[self.above]
+        sums: Doubles = up_to[self.above + within] - up_to[self.above]
         alone = within == 1  # exactly, not by a difference
         sums[alone] = values[self.above[alone]]
         return sums
 
-    def _of_first(self, k: int) -> tuple[Floats, Floats]:
+    def _of_first(self, k: int) -> tuple[Doubles, Doubles]:
         """Return the probability of a list's best target within k, and the mean of its 1 / r.
 
         Both are 0 for blocks that are not the first of their list.
@@ -154,6 +148,6 @@ class TiedBlocks:
         hit[several], inverse[several] = 1 - missed, mean
         return hit * self.is_first, inverse * self.is_first
 
-    def _total(self, values: Floats) -> Floats:
+    def _total(self, values: Doubles) -> Doubles:
         """Add blocks up to groups, `[n_groups]`."""
         return np.bincount(self.group, values, len(self.n)).astype(np.float64, copy=False)

@@ -21,19 +21,8 @@ if TYPE_CHECKING:
 class Attention(Scorer):
     """Self-attention over a user's history; a score is `state · q_i + b_i`.
 
-    A window is encoded once, whatever number of its places are asked for. Padding is never
-    attended to; a place with nothing before it attends to itself, a learnt start.
-
-    Args:
-        n_users: Number of users (the user's own index is not used).
-        n_items: Number of items.
-        dim: Width of vectors and states.
-        length: Longest history that is read.
-        heads: Attention heads; must divide `dim`.
-        blocks: Number of blocks.
-        dropout: Share of values dropped while training.
-        item_features: Features of the items.
-        generator: Stream of the initial values.
+    A window of up to `length` items is encoded once, whatever number of its places are asked for.
+    Padding is never attended to; a place with nothing before it attends to itself, a learnt start.
     """
 
     learns_each_user = True

@@ -22,14 +22,7 @@ class Embedding(nn.Module):
     """Vectors by index; -1, an id that training never saw, gets the mean of all vectors.
 
     With features, an id's own part starts at zero, so that an id without training rows is
-    exactly what its features say.
-
-    Args:
-        n: Number of ids.
-        width: Length of a vector.
-        features: Features of the ids, in the same order.
-        scale: Standard deviation of the initial values.
-        generator: Stream of the initial values.
+    exactly what its features say; else it starts with the standard deviation `scale`.
     """
 
     def __init__(
@@ -92,14 +85,7 @@ class Embedding(nn.Module):
 
 
 class PairOptions(TypedDict, total=False):
-    """What every model with a vector for each user and each item takes.
-
-    Attributes:
-        dim: Hidden dimension.
-        user_features: Features of the users.
-        item_features: Features of the items.
-        generator: Stream of the initial values.
-    """
+    """What every model with a vector for each user and each item takes."""
 
     dim: int
     user_features: FeatureTable | None
@@ -117,13 +103,9 @@ class PairScorer(Scorer):
         self.learns_each_user = options.get("user_features") is None
         self.dim = options.get("dim", 32)
         generator, width = options.get("generator"), self.dim + self.extra
-        self.user, self.item = (
-            Embedding(n, width, features=features, generator=generator)
-            for n, features in (
-                (n_users, options.get("user_features")),
-                (n_items, options.get("item_features")),
-            )
-        )
+        users, items = options.get("user_features"), options.get("item_features")
+        self.user = Embedding(n_users, width, features=users, generator=generator)
+        self.item = Embedding(n_items, width, features=items, generator=generator)
 
 
 class FeatureEncoder(nn.Module):
@@ -142,11 +124,10 @@ class FeatureEncoder(nn.Module):
         self, table: FeatureTable, width: int, scale: float, generator: torch.Generator | None
     ) -> None:
         super().__init__()
-        tokens, offsets, shares, n_tokens = _token_bags(table)
-        self.register_buffer("tokens", torch.from_numpy(tokens))
-        self.register_buffer("offsets", torch.from_numpy(offsets))
-        self.register_buffer("shares", torch.from_numpy(shares))
-        self.register_buffer("numbers", torch.from_numpy(_standardised(table)))
+        *bags, n_tokens = _token_bags(table)
+        names = ("tokens", "offsets", "shares", "numbers")
+        for name, values in zip(names, (*bags, _standardised(table)), strict=True):
+            self.register_buffer(name, torch.from_numpy(values))
         self.token_vectors, self.number_vectors = (
             nn.Parameter(torch.zeros(n, width).normal_(0, scale, generator=generator))
             if n
@@ -199,13 +180,9 @@ def _token_bags(
     order = np.argsort(owner, kind="stable")
     offsets = np.zeros(len(table) + 1, dtype=np.int64)
     np.cumsum(np.bincount(owner, minlength=len(table)), out=offsets[1:])
-    empty = np.empty(0)
-    return (
-        np.concatenate([*tokens, empty.astype(np.int64)])[order],
-        offsets,
-        np.concatenate([*shares, empty.astype(np.float32)])[order],
-        n_tokens,
-    )
+    token = np.concatenate([*tokens, np.empty(0, dtype=np.int64)])[order]
+    share = np.concatenate([*shares, np.empty(0, dtype=np.float32)])[order]
+    return token, offsets, share, n_tokens
 
 
 def _standardised(table: FeatureTable) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""What users get of whom a model knows nothing: what everybody gets."""
+"""Scores for users of whom a model knows nothing: what everybody gets."""
 
 from __future__ import annotations
 
@@ -18,37 +18,25 @@ if TYPE_CHECKING:
 class Fallback:
     """Scores for users whom a model would score by how it was initialised.
 
-    They get popularity: the logits of `Popularity`, counted in the training rows. Where ratings are
-    predicted they get each item's mean rating, with the mean of all as one rating more.
+    They get the logits of `Popularity`, counted in the rows that the model was trained on. Where
+    ratings are predicted they get each item's mean rating, with the mean of all as one rating more.
+    A model that reads histories knows whoever has one in `seen`; any other knows who has training
+    rows.
 
     Attributes:
         unknown: Whether a user falls back, `[n_users + 1]`; the last is for unknown ids, -1.
         items: What such a user's items score, `[n_items + 1]`; the last is for unknown ids, -1.
-
-    Args:
-        model: A model of which `learns_each_user` says whether it can know nothing of a user.
-        train: The rows that it was trained on; with ratings if it predicts them.
-        seen: What users did before they are asked for. A model that reads histories knows whoever
-            has one; any other knows who has training rows.
     """
 
     def __init__(self, model: Scorer, train: Interactions, seen: Interactions) -> None:
         told = seen if model.history_length else train
         without = np.append(np.diff(told.offsets) == 0, True)
         self.unknown: NDArray[np.bool_] = without & model.learns_each_user
-        self.items = _means(train) if train.is_explicit else _popularity(train)
-
-
-def _popularity(train: Interactions) -> NDArray[np.float32]:
-    events = np.bincount(train.item, minlength=train.n_items)
-    logits: NDArray[np.float32] = Popularity(train.n_users, train.n_items, events).logits.numpy()
-    return logits
-
-
-def _means(train: Interactions) -> NDArray[np.float32]:
-    assert train.rating is not None
-    mean = train.rating.mean(dtype=np.float64)
-    sums = np.bincount(train.item, train.rating, train.n_items + 1)
-    events = np.bincount(train.item, minlength=train.n_items + 1)
-    means: NDArray[np.float32] = ((sums + mean) / (events + 1)).astype(np.float32)
-    return means
+        events = np.bincount(train.item, minlength=train.n_items + 1)
+        self.items: NDArray[np.float32]
+        if train.rating is None:
+            self.items = Popularity(train.n_users, train.n_items, events[:-1]).logits.numpy()
+        else:
+            mean = train.rating.mean(dtype=np.float64)
+            sums = np.bincount(train.item, train.rating, train.n_items + 1)
+            self.items = ((sums + mean) / (events + 1)).astype(np.float32)

@@ -19,12 +19,9 @@ _CERTAIN = 17.0  # a logit: no propensity below 1 has a larger one in single pre
 class GivenExposure(Scorer):
     """Scores that a link of β = (0, 1, 0) turns back into the given propensities.
 
-    Args:
-        n_users: Number of users.
-        n_items: Number of items.
-        propensity: Takes users `[B]` and items `[B, K]`, returns propensities in (0, 1], `[B, K]`.
-        observed_only: Whether only the first item of each query, the observed one, has them; the
-            sampled ones are then as if certain, because who sampled them is known.
+    `propensity` takes users `[B]` and items `[B, K]`, and returns propensities in (0, 1], `[B, K]`.
+    With `observed_only` it is asked only for the first item of each query, the observed one; the
+    sampled ones are then as if certain, because who sampled them is known.
     """
 
     def __init__(

@@ -14,13 +14,8 @@ from counterplay.errors import ConfigError
 class Link(nn.Module):
     """`G_β(g, y) = σ(β0 + β1 · g + β2 · y)`, never below the floor μ.
 
-    Weights are computed from the logit z, `1 / σ(z) = 1 + e^(−z)`, clamped at z = logit(μ).
-
-    Args:
-        with_outcome: Whether β2 is there; without it, the outcome does not matter.
-        monotone: Whether β1 is kept at 0 or more, as a softplus.
-        floor: The smallest propensity μ, in (0, 1).
-        initial: β at the start.
+    Weights are computed from the logit z, `1 / σ(z) = 1 + e^(−z)`, clamped at z = logit(μ). Without
+    `with_outcome` there is no β2; `monotone` keeps β1 at 0 or more, as a softplus.
     """
 
     def __init__(
@@ -48,10 +43,8 @@ class Link(nn.Module):
     @property
     def beta(self) -> tuple[float, float, float]:
         """β0, β1 and β2 as numbers."""
-        intercept, slope, outcome = (
-            0.0 if each is None else float(each.detach()) for each in self.coefficients()
-        )
-        return intercept, slope, outcome
+        intercept, slope, outcome = self.coefficients(learn=False)
+        return float(intercept), float(slope), 0.0 if outcome is None else float(outcome)
 
     def coefficients(self, *, learn: bool = True) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return β0, β1 and β2, which is None without the outcome; unless `learn`, as constants."""

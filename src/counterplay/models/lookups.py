@@ -23,25 +23,15 @@ if TYPE_CHECKING:
 
 
 class Groups(NamedTuple):
-    """The entries of an index by the row of the table that they name.
+    """The entries of an index by the row of the table that they name."""
 
-    Attributes:
-        begins: Where each row's entries begin, and where the last one's end, `[n + 1]`.
-        entries: The entries, flat, by row and in order within it.
-        queries: The query, which is the index's first dimension, of each.
-    """
-
-    begins: Tensor
-    entries: Tensor
-    queries: Tensor
+    begins: Tensor  # where each row's entries begin, and where the last one's end, [n + 1]
+    entries: Tensor  # the entries, flat, by row and in order within it
+    queries: Tensor  # the query of each, which is the index's first dimension
 
 
 class Lookup:
-    """An index into tables, with what is known of it; groups and patterns are for CPU.
-
-    Args:
-        index: Rows of a table, of any shape.
-    """
+    """An index of any shape into tables, with what is known of it; for CPU."""
 
     def __init__(self, index: Tensor) -> None:
         self.index = index

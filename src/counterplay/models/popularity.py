@@ -1,13 +1,14 @@
-"""Pop: every item by how often it occurred."""
+"""Scores that are the same for everybody: popularity, counted (Pop), or a learnt logit an item."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from counterplay.errors import ConfigError
+from counterplay.models.rows import rows
 from counterplay.models.scorer import History, Scorer
 
 if TYPE_CHECKING:
@@ -16,16 +17,10 @@ if TYPE_CHECKING:
 
 
 class Popularity(Scorer):
-    """The same logits for everybody: `exponent · log((events + 1) / mean(events + 1))`.
+    """`exponent · log((events + 1) / mean(events + 1))`, from the events `[n_items]` of each item.
 
-    It has no parameters: counting is all its learning. An unknown item (-1) counts as one
-    that never occurred.
-
-    Args:
-        n_users: Number of users.
-        n_items: Number of items.
-        events: How often each item occurred, `[n_items]`.
-        exponent: Below 1 it tempers popularity, 0 makes all items equal.
+    It has no parameters. An unknown item (-1) counts as one that never occurred. An exponent below
+    1 tempers popularity, 0 makes all items equal.
     """
 
     logits: Tensor
@@ -51,3 +46,21 @@ class Popularity(Scorer):
     def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of all items, one row a user."""
         return self.logits[:-1].repeat(len(users), 1)
+
+
+class ItemLevel(Scorer):
+    """`b_i + c`: the smallest opponent, which cannot learn taste; an unknown item (-1) gets c."""
+
+    def __init__(self, n_users: int, n_items: int) -> None:
+        super().__init__(n_users, n_items)
+        self.bias = nn.Parameter(torch.zeros(n_items, 1))
+        self.constant = nn.Parameter(torch.zeros(()))
+
+    def forward(self, users: Tensor, items: Tensor, history: History | None = None) -> Tensor:
+        """Return the logits of `items`, whoever the user is."""
+        own = rows(self.bias, items.clamp(min=0)).squeeze(-1)
+        return own.masked_fill(items < 0, 0) + self.constant
+
+    def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
+        """Return the logits of all items, one row a user."""
+        return (self.bias.T + self.constant).repeat(len(users), 1)

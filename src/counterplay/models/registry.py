@@ -40,34 +40,21 @@ def build(
         log: The rows it will be trained on; their features enter the neural models.
         dim: Hidden dimension.
         generator: Stream of the initial values.
-        exponent: Of popularity, for pop.
-        length: Longest history, for attn; heads, blocks and dropout are attn's too.
+        exponent: Exponent of popularity, for pop.
+        length: Longest history, for attn, as are heads, blocks and dropout.
         heads: Attention heads.
         blocks: Attention blocks.
         dropout: Share dropped while training.
         use_features: Whether features are used where the log has them.
     """
     shape = log.n_users, log.n_items
-    user_features = log.user_features if use_features else None
-    item_features = log.item_features if use_features else None
     if name == "pop":
         return Popularity(*shape, np.bincount(log.item, minlength=shape[1]), exponent=exponent)
+    users, items = (log.user_features, log.item_features) if use_features else (None, None)
     if name == "attn":
         return Attention(
-            *shape,
-            dim=dim,
-            length=length,
-            heads=heads,
-            blocks=blocks,
-            dropout=dropout,
-            item_features=item_features,
-            generator=generator,
-        )
-    kinds = {"cf": CF, "gmf": GMF, "mlp": MLP, "ncf": NCF}
-    return kinds[name](
-        *shape,
-        dim=dim,
-        user_features=user_features,
-        item_features=item_features,
-        generator=generator,
-    )
+            *shape, dim=dim, length=length, heads=heads, blocks=blocks, dropout=dropout,
+            item_features=items, generator=generator,
+        )  # fmt: skip
+    kind = {"cf": CF, "gmf": GMF, "mlp": MLP, "ncf": NCF}[name]
+    return kind(*shape, dim=dim, user_features=users, item_features=items, generator=generator)

@@ -88,12 +88,7 @@ def _sums(found: Lookup, values: Tensor, n: int, weights: Tensor | None) -> Tens
 
 
 def rows(table: Tensor, index: Tensor, *, sparse: bool = False) -> Tensor:
-    """Return `table[index]`, `[*index.shape, width]`; its gradient is sparse on request.
-
-    Example:
-        >>> rows(torch.tensor([[1.0], [2.0]]), torch.tensor([[1, 1, 0]])).tolist()
-        [[[2.0], [2.0], [1.0]]]
-    """
+    """Return `table[index]`, `[*index.shape, width]`; its gradient is sparse on request."""
     if index.numel() == 0:
         return table.new_zeros(*index.shape, table.shape[1])
     if not torch.is_grad_enabled():
@@ -106,11 +101,6 @@ def products(vectors: Tensor, table: Tensor, index: Tensor, *, sparse: bool = Fa
     """Return the inner products of `vectors` `[B, D]` with `table[index]` `[B, K, D]`, `[B, K]`.
 
     The gathered rows and their gradients are never held: the backward pass is two weighted sums.
-
-    Example:
-        >>> table = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-        >>> products(torch.tensor([[2.0, 3.0]]), table, torch.tensor([[1, 0]])).tolist()
-        [[3.0, 2.0]]
     """
     vectors = vectors.to(table.dtype)
     if not torch.is_grad_enabled():

@@ -20,18 +20,12 @@ class History:
 
     Several queries may share a window, each after another place of it: so a model that reads
     windows from left to right encodes each window once.
-
-    Attributes:
-        items: Windows of item indices, `[N, L]`, padded with `n_items`.
-        window: The window of each query, `[B]`.
-        place: The last place that the query may see, `[B]`.
-        whole: Whether every query sees all of a window of its own.
     """
 
-    items: Tensor
-    window: Tensor
-    place: Tensor
-    whole: bool = False
+    items: Tensor  #: Windows of item indices, `[N, L]`, padded with `n_items`.
+    window: Tensor  #: The window of each query, `[B]`.
+    place: Tensor  #: The last place that the query may see, `[B]`.
+    whole: bool = False  #: Whether every query sees all of a window of its own.
 
     @classmethod
     def of(cls, items: Tensor) -> History:
@@ -75,10 +69,11 @@ class Scorer(nn.Module):
     def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of all items for `users` `[B]`, `[B, n_items]`, free to be changed."""
         everything = torch.arange(self.n_items, device=users.device)
+        parts = _parts(len(users), max(1, _BLOCK // self.n_items), history)
         return torch.cat(
             [
                 self(users[part], everything.expand(part.stop - part.start, -1), some)
-                for part, some in _parts(len(users), max(1, _BLOCK // self.n_items), history)
+                for part, some in parts
             ]
         )
 

@@ -1,4 +1,4 @@
-"""A model by its name and size, as configurations hold it."""
+"""A model and its size, as configurations hold it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ModelSettings(BaseModel):
-    """A model and its size; see `counterplay.models.registry.build`."""
+    """A model by name, and its size; see `counterplay.models.registry.build`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

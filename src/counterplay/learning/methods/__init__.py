@@ -1,7 +1,7 @@
-"""The methods of learning, by name; each stands on one screen in a file of its own.
+"""The methods of learning, by name; each is one file.
 
-A method of one's own is a class like `counterplay.learning.methods.erm.Erm`. In Python it is
-entered here, `METHODS["mine"] = Mine`; the command line takes its place, `my_module:Mine`.
+A method of your own is a class like `counterplay.learning.methods.erm.Erm`. In Python, enter it as
+`METHODS["mine"] = Mine`; on the command line, give it as `my_module:Mine`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from counterplay.errors import ConfigError
 if TYPE_CHECKING:
     from counterplay.learning.method import Method
 
-METHODS: dict[str, str | type[Method[Any]]] = {  # places, which load torch only when they are used
+METHODS: dict[str, str | type[Method[Any]]] = {  # names, so that torch is loaded only when used
     "erm": "counterplay.learning.methods.erm:Erm",
     "ps": "counterplay.learning.methods.ps:Ps",
     "acl": "counterplay.learning.methods.acl:Acl",
@@ -36,7 +36,7 @@ def method_of(name: str) -> type[Method[Any]]:
             f"'{name}'; {advice}"
         )
     try:
-        kind = getattr(import_module(module), attribute)
+        kind: Any = getattr(import_module(module), attribute)
     except (Exception, SystemExit) as error:  # whatever another's module does when it is imported
         raise ConfigError(
             f"a method of your own must be importable; found '{name}' ({type(error).__name__}: "
@@ -45,17 +45,14 @@ def method_of(name: str) -> type[Method[Any]]:
     from counterplay.learning.config import Training
     from counterplay.learning.method import Method
 
+    wrong, settings = "", getattr(kind, "settings", None)
     if not (isinstance(kind, type) and issubclass(kind, Method)):
-        raise ConfigError(
-            "a method must be a subclass of counterplay.learning.method.Method; found another "
-            f"{type(kind).__name__} at '{name}'; name the class"
-        )
-    settings: object = kind.settings
-    if not (isinstance(settings, type) and issubclass(settings, Training)):
-        raise ConfigError(
-            "the settings of a method must be a subclass of counterplay.learning.config.Training; "
-            f"found another {type(settings).__name__} at '{name}'; derive them from it"
-        )
-    if kind.step is Method.step:
-        raise ConfigError(f"a method must have a step; found none at '{name}'; write it")
-    return kind
+        wrong = "be a subclass of counterplay.learning.method.Method"
+    elif not (isinstance(settings, type) and issubclass(settings, Training)):
+        wrong = "have settings that are a subclass of counterplay.learning.config.Training"
+    elif kind.step is Method.step:
+        wrong = "have a step"
+    if wrong:
+        raise ConfigError(f"a method must {wrong}; found '{name}', which does not; correct it")
+    chosen: type[Method[Any]] = kind
+    return chosen

@@ -1,25 +1,28 @@
 """The game (ACL): a candidate f against an exposure model g that plays the worst exposure.
 
-    min over f, β   max over g    mean[ δ(y, f) / G_β(g, y) ] − α · R(g)        (equation 9)
+    min over f, β   max over g    ℓ = mean[ δ(y, f) / G_β(g, y) ] − α · R(g)        (equation 9)
 
-R is the regularizer, by default g's own loss on the feedback, `mean[δ(y, g)]`.
+R is the regularizer, by default g's own loss on the feedback, `mean[δ(y, g)]`. Algorithm 1, for
+each batch, with rates that are divided by their discounts after every epoch:
+
+    θ, β ← θ, β − r_θ ∇ℓ         f moves first
+    ψ    ← ψ + r_ψ ∇ℓ            g answers the updated f
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import torch
 
 from counterplay.learning.config import Game
-from counterplay.learning.fitting import Callback, Validate, fit
+from counterplay.learning.fitting import FitOptions, fit
 from counterplay.learning.method import Method
 from counterplay.learning.regularizers import regularizer_of
 from counterplay.learning.weighting import groups_of, weighted_loss
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
+    from collections.abc import Mapping
 
     from counterplay.data.interactions import Interactions
     from counterplay.learning.batches import Batch
@@ -48,12 +51,12 @@ class Acl(Method[Game]):
     ) -> None:
         super().__init__(players, log, config)
         self._regularizer = regularizer_of(config, log, known)
-        self._alone = False
+        self.first_epoch_that_counts = config.warmup
+        self.stops_by_objective = config.stop_by == "objective"
 
     def prepare(self) -> None:
         """Let f and β learn together, and g on its own."""
-        free = (self.link,) if self.config.link.learn else ()
-        self.learns("candidate", self.config.rate, free=free)
+        self.learns("candidate", self.config.rate, free=self.free)
         self.learns("exposure", self.config.exposure_rate)
 
     def begin(self, epoch: int) -> None:
@@ -68,7 +71,7 @@ class Acl(Method[Game]):
         config, link, alone = self.config, self.link, self._alone
         y, y_link = batch.outcomes, batch.link_outcomes  # [B, K]
         groups = groups_of(config.recipe, y.shape[1])
-        # g's scores are the same before and after f's step: one forward serves both.
+        # g's scores are the same before and after f's step: one forward pass serves both.
         g_all = self.exposure(batch.users, batch.items, batch.history)  # [B, 1 + n_negatives]
         g = g_all if batch.ratings is None else g_all[:, :1]  # [B, K], of what f scores
         if not alone:
@@ -76,24 +79,14 @@ class Acl(Method[Game]):
             f_loss, _ = weighted_loss(f_losses, link, g.detach(), y_link, groups)
             self.optimizers["candidate"].step(f_loss)
         with torch.no_grad():
-            updated = self.delta(y, self.candidate(*batch.query))  # by f after its step
+            updated = self.delta(y, self.candidate(*batch.query))  # [B, K], by f after its step
         worst, weights = weighted_loss(updated, link, g, y_link, groups, learn_link=False)
-        held = self._regularizer(batch, g_all, link)
+        held = self._regularizer(batch, g_all, link)  # R(g)
         objective = worst - config.alpha * held
         self.optimizers["exposure"].step(config.alpha * held if alone else -objective)
         meter.add_weights(weights, groups)
         n = len(batch.users)
         meter.add(n, candidate_loss=worst, exposure_loss=held, objective=objective)
-
-    @property
-    def first_epoch_that_counts(self) -> int:
-        """The first one in which f plays."""
-        return self.config.warmup
-
-    @property
-    def stops_by_objective(self) -> bool:
-        """As the paper does, where it is asked for."""
-        return self.config.stop_by == "objective"
 
 
 def acl(
@@ -102,23 +95,13 @@ def acl(
     log: Interactions,
     config: Game,
     *,
-    validate: Validate | None = None,
-    callbacks: Iterable[Callback] = (),
-    checkpoint: Path | None = None,
     known: KnownExposure | None = None,
+    **options: Unpack[FitOptions],
 ) -> Fit:
-    """Train the candidate against the worst exposure that the data still allow (Algorithm 1).
+    """Train the candidate f against the worst exposure that the data still allow (Algorithm 1).
 
-    Args:
-        candidate: The model f; it is changed in place.
-        exposure: Its opponent g; it is changed in place.
-        log: Training rows.
-        config: How.
-        validate: Judges a model after each epoch, larger is better; never on test rows.
-        callbacks: Called after each epoch.
-        checkpoint: Folder to write each epoch's state to, and to go on from.
-        known: The true exposure, for the regularizer `known`: users `[B]` and items `[B, K]` to
-            propensities `[B, K]`, as a world has them.
+    Both f and its opponent g are changed in place. The regularizer `known` needs the true exposure:
+    users `[B]` and items `[B, K]` to propensities `[B, K]`. For `options` see `erm`.
     """
     method = Acl({"candidate": candidate, "exposure": exposure}, log, config, known)
-    return fit(method, validate=validate, callbacks=callbacks, checkpoint=checkpoint)
+    return fit(method, **options)

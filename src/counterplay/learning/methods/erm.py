@@ -5,16 +5,13 @@ min over f    mean[ δ(y, f) ]
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from counterplay.learning.config import Training
-from counterplay.learning.fitting import Callback, Validate, fit
+from counterplay.learning.fitting import FitOptions, fit
 from counterplay.learning.method import Method
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from counterplay.data.interactions import Interactions
     from counterplay.learning.batches import Batch
     from counterplay.learning.records import Fit, Meter
@@ -33,23 +30,11 @@ class Erm(Method[Training]):
 
 
 def erm(
-    candidate: Scorer,
-    log: Interactions,
-    config: Training,
-    *,
-    validate: Validate | None = None,
-    callbacks: Iterable[Callback] = (),
-    checkpoint: Path | None = None,
+    candidate: Scorer, log: Interactions, config: Training, **options: Unpack[FitOptions]
 ) -> Fit:
-    """Minimise `mean[δ(y, f)]`.
+    """Minimise `mean[δ(y, f)]` over the candidate f, which is changed in place.
 
-    Args:
-        candidate: The model f; it is changed in place.
-        log: Training rows; with ratings they are predicted, else rows are told from samples.
-        config: How.
-        validate: Judges the candidate after each epoch, larger is better; never on test rows.
-        callbacks: Called after each epoch.
-        checkpoint: Folder to write each epoch's state to, and to go on from.
+    With ratings, f predicts them; otherwise f tells the rows of the log from sampled pairs.
+    `options` are `validate`, `callbacks` and `checkpoint`, see `counterplay.learning.fitting.fit`.
     """
-    method = Erm({"candidate": candidate}, log, config)
-    return fit(method, validate=validate, callbacks=callbacks, checkpoint=checkpoint)
+    return fit(Erm({"candidate": candidate}, log, config), **options)

@@ -1,10 +1,10 @@
-"""The opponent alone: the worst exposure for candidates that stand still.
+"""The opponent alone: the worst exposure for candidates that are not trained.
 
     max over g    mean[ δ(y, f) / G_β(g, y) ] − α · R(g)
 
-This is the inner problem of the game with f held still. It evaluates a candidate that was not
-trained by the game, or is only known by its scores; against several candidates, g wants the mean
-of their losses to be large. β, which is the candidate's to choose, stays where it starts.
+This is the inner problem of the game. It evaluates a candidate that was not trained by the game, or
+is only known by its scores. Against several candidates, g maximises the mean of their losses. β is
+the candidate's to choose, so it stays where it starts.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 
 
 class Opponent(Method[Game]):
-    """An exposure model against candidates that stand still."""
+    """An exposure model against fixed candidates."""
 
     settings = Game
     roles = ("exposure", "link")
     judges = True
+    stops_by_objective = True  # there is nothing else to stop by
 
     def __init__(
         self, exposure: Scorer, log: Interactions, config: Game, candidates: Sequence[Scorer]
@@ -58,20 +59,15 @@ class Opponent(Method[Game]):
             losses = [self.delta(batch.outcomes, f(*batch.query)) for f in self._candidates]
             f_losses = torch.stack(losses).mean(0)  # [B, K]
         g_all = self.exposure(batch.users, batch.items, batch.history)  # [B, 1 + n_negatives]
-        g = g_all if batch.ratings is None else g_all[:, :1]  # [B, K]
+        g = g_all if batch.ratings is None else g_all[:, :1]  # [B, K], of what f scores
         groups = (g.shape[1],) if self.config.recipe == "stable" else ()
         worst, weights = weighted_loss(f_losses, self.link, g, batch.link_outcomes, groups)
-        held = self._regularizer(batch, g_all, self.link)
+        held = self._regularizer(batch, g_all, self.link)  # R(g)
         objective = worst - self.config.alpha * held
         self.optimizers["exposure"].step(-objective)
         meter.add_weights(weights, groups)
         n = len(batch.users)
         meter.add(n, candidate_loss=worst, exposure_loss=held, objective=objective)
-
-    @property
-    def stops_by_objective(self) -> bool:
-        """There is nothing else to stop by."""
-        return True
 
     @property
     def scorers(self) -> tuple[Scorer, ...]:
@@ -88,15 +84,10 @@ def opponent(
     batches: Epochs | None = None,
     callbacks: Iterable[Callback] = (),
 ) -> Fit:
-    """Fit the exposure model g against the candidates; the fit has no candidate of its own.
+    """Fit the exposure model g, in place, against candidates that stay as they are.
 
-    Args:
-        candidates: Models f, which stay as they are.
-        exposure: Their opponent g; it is changed in place.
-        log: Training rows.
-        config: How; of its rates only g's counts.
-        batches: Rows to play on; by default the log's with sampled negatives.
-        callbacks: Called after each epoch.
+    Of the rates of `config` only g's counts. The rows to play on are those of the log with sampled
+    negatives, unless `batches` are given.
     """
     method = Opponent(exposure, log, config, candidates)
     return fit(method, batches=batches, callbacks=callbacks)

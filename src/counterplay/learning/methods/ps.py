@@ -6,20 +6,17 @@ min over f, β    mean[ δ(y, f) / G_β(g, y) ]
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import torch
 
 from counterplay.learning.config import Training, Weighted
-from counterplay.learning.fitting import Callback, Validate, fit
+from counterplay.learning.fitting import FitOptions, fit
 from counterplay.learning.method import Method
 from counterplay.learning.methods.erm import Erm
 from counterplay.learning.weighting import groups_of, weighted_loss
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
     from counterplay.data.interactions import Interactions
     from counterplay.learning.batches import Batch
     from counterplay.learning.records import Fit, Meter
@@ -32,28 +29,19 @@ class Ps(Method[Weighted]):
     settings = Weighted
     roles = ("candidate", "exposure", "link")
     searched = (("exposure.name", "exposure"),)
-
-    def __init__(
-        self,
-        players: Mapping[str, Scorer],
-        log: Interactions,
-        config: Weighted,
-        exposure_config: Training | None = None,
-    ) -> None:
-        super().__init__(players, log, config)
-        self._alone = exposure_config or config.plain()
+    exposure_config: Training | None = None
 
     def first(self) -> Erm | None:
         """Fit g alone, unless it has nothing to learn."""
         if not any(True for _ in self.exposure.parameters()):
             return None
-        return Erm({"candidate": self.exposure}, replace(self.log, rating=None), self._alone)
+        config = self.exposure_config or self.config.plain()
+        return Erm({"candidate": self.exposure}, replace(self.log, rating=None), config)
 
     def prepare(self) -> None:
         """Freeze g; f and β learn together."""
         self.exposure.requires_grad_(requires_grad=False)
-        free = (self.link,) if self.config.link.learn else ()
-        self.learns("candidate", self.config.rate, free=free)
+        self.learns("candidate", self.config.rate, free=self.free)
 
     def begin(self, epoch: int) -> None:
         """Keep g as it is, without dropout."""
@@ -79,23 +67,14 @@ def ps(
     config: Weighted,
     *,
     exposure_config: Training | None = None,
-    validate: Validate | None = None,
-    callbacks: Iterable[Callback] = (),
-    checkpoint: Path | None = None,
+    **options: Unpack[FitOptions],
 ) -> Fit:
     """Fit g alone, then minimise `mean[δ(y, f) / G_β(g, y)]` over f and β with g frozen.
 
-    Args:
-        candidate: The model f; it is changed in place.
-        exposure: The model g; one without parameters (popularity, given propensities) is taken as
-            it is.
-        log: Training rows.
-        config: How to learn f and β.
-        exposure_config: How to learn g; by default as f.
-        validate: Judges a model after each epoch, larger is better; never on test rows.
-        callbacks: Called after each epoch of the second stage.
-        checkpoint: Folder to write each epoch's state to, and to go on from, in either stage.
+    Both models are changed in place; a g without parameters (popularity, given propensities) is
+    taken as it is. `exposure_config` says how to learn g; by default as f. For `options` see `erm`;
+    callbacks are called in the second stage only.
     """
-    players = {"candidate": candidate, "exposure": exposure}
-    method = Ps(players, log, config, exposure_config)
-    return fit(method, validate=validate, callbacks=callbacks, checkpoint=checkpoint)
+    method = Ps({"candidate": candidate, "exposure": exposure}, log, config)
+    method.exposure_config = exposure_config
+    return fit(method, **options)
