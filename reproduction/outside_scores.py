@@ -69,7 +69,7 @@ def _neighbours(clicks: Floats) -> Floats:
     norms = np.sqrt(clicks.sum(axis=0)) + 1e-9
     alike = (clicks.T @ clicks) / np.outer(norms, norms + 1)
     np.fill_diagonal(alike, 0)
-    least = np.sort(alike, axis=1)[:, -_NEIGHBOURS, None]
+    least = np.sort(alike, axis=1)[:, -_NEIGHBOURS:][:, :1]
     scores: Floats = clicks @ np.where(alike >= least, alike, 0).T
     return scores
 

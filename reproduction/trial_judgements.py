@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-RATES = (1.0, 0.1, 0.5)  # of the rounds: training, validation, test
+RATES = (1.0, 0.15, 0.5)  # of the rounds: training, validation, test
 METRICS = (("hit", 10), ("ndcg", 10))
 GRID = tuple(product((0.0, 0.25, 0.5, 0.55, 0.6, 0.75, 1.0), (0.0, 0.1, 0.2, 0.3, 0.4, 0.6)))
 N_RANDOM = 1_000  # random rows, of which about a fifth are clicked
@@ -57,7 +57,7 @@ _TRAINED: dict[str, dict[str, Any]] = {
     "attn": {"method": "erm", "candidate": ModelSettings(name="attn", dim=16, length=20, blocks=1)},
 }
 CANDIDATES = (*_TRAINED, "als", "ease", "knn")
-_EPOCHS, _PATIENCE = {"attn": 24}, 6  # attention is slow: it gets fewer
+_EPOCHS, _PATIENCE = {"attn": 12}, 8  # attention is slow: it gets fewer
 _MOST_EPOCHS = 40
 
 
@@ -196,7 +196,7 @@ def _candidates(split: Split, seen: Interactions, streams: Streams) -> dict[str,
     for name, own in _TRAINED.items():
         options = training_for(
             train, seed=streams.seed, epochs=_EPOCHS.get(name, _MOST_EPOCHS), patience=_PATIENCE,
-            batch_size=1024, rate=0.02,
+            rate=0.02,
         )  # fmt: skip
         judged = ValidationSettings(metric="ndcg", k=10)
         config = RunConfig(**own, training=Game(**options), validation=judged)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
     from counterplay.simulation.world import World
 
-SIZE: dict[str, Any] = {"n_users": 1_200, "n_items": 600, "n_shown": 100.0}
+SIZE: dict[str, Any] = {"n_users": 1_200, "n_items": 600, "n_shown": 75.0}
 _SYNTHETIC: dict[str, dict[str, Any]] = {
     "uniform": {"exposure": "uniform"},
     "popularity": {"exposure": "popularity", "quality": 0.0},
@@ -31,8 +31,8 @@ _SYNTHETIC: dict[str, dict[str, Any]] = {
 }
 _PERSONAL_SHARES = {"personal-0.3": 0.3, "personal-0.6": 0.6}  # of a user's taste, in exposure
 _POPULARITY_SHARE = 0.5  # in the same worlds: exposure goes with appeal to this power
-_CLICKS_A_USER = 20.0  # in the same worlds, in a round of rate 1
-_DENSITY = 0.3  # of two-stage worlds: clicks in a round, as a share of the ratings
+_CLICKS_A_SHOWN = 0.2  # in the same worlds: mean relevance of what is shown, about
+_DENSITY = 0.2  # of two-stage worlds: clicks in a round, as a share of the ratings
 MECHANISMS = (*_SYNTHETIC, "model-loop", *_PERSONAL_SHARES, "two-stage")
 
 
@@ -70,7 +70,7 @@ def _personal(share: float, seed: int) -> World:
     )
     extra = Factors(share * taste.user, taste.item, taste.user_bias, _POPULARITY_SHARE * appeal)
     made = replace(world, policy=Exponential(nothing, extra), name=f"personal-{share:g}")
-    return with_clicks(made, _CLICKS_A_USER * world.n_users)
+    return with_clicks(made, _CLICKS_A_SHOWN * SIZE["n_shown"] * world.n_users)
 
 
 def most_rated(log: Interactions, n_items: int = int(SIZE["n_items"])) -> Interactions:
