@@ -27,6 +27,7 @@ NAMES = (
     "quality",
     "ranking",
     "uncertainty",
+    "dials",
     "open_bandit",
     "worlds",
     "demo",

@@ -16,7 +16,15 @@ import typer
 from counterplay.cli import console
 from counterplay.data.publishing import working_directory
 from counterplay.errors import CounterplayWarning
-from reproduction import curves, estimators, headroom, randomised, recipes
+from reproduction import (
+    curves,
+    estimators,
+    headroom,
+    randomised,
+    recipes,
+    trials,
+    trials_settings,
+)
 from reproduction.datasets import Place, check_data, public_folder
 from reproduction.records import write_record, write_summary
 
@@ -40,6 +48,8 @@ EXPERIMENTS: dict[str, Experiment] = {
     "recipes": recipes,
     "curves": curves,
     "headroom": headroom,
+    "trials-settings": trials_settings,
+    "trials": trials,
 }
 ABOUT = (
     "# What methods and estimators are worth",
@@ -66,7 +76,7 @@ def experiment(
     """Run an experiment, and write what it found."""
     name = context.info_name
     assert name is not None
-    with console.resumable("estimators and randomised continue from their finished jobs"):
+    with console.resumable("estimators, randomised and trials continue from their finished jobs"):
         written = measure(name, data, out)
     console.print_pairs({"written to": ", ".join(map(str, written))})
 

@@ -109,6 +109,10 @@ def test_a_lead_is_the_least_lower_end_over_the_box() -> None:
     assert found.leads("mf")["pop"] == pytest.approx(found.lead("mf", "pop", level=0.975))
     assert list(found.leads("mf")) == ["pop", "knn"]
     assert found.leads("mf")["pop"] < found.lead("mf", "pop")
+    narrow = drawn.surface(Box(((0.0, 0.0),), (1.0, 0.4)))  # its point lies outside
+    for pair in (("mf", "pop"), ("pop", "mf")):
+        inside, outside = narrow.lower(*pair)
+        assert narrow.lead(*pair) == inside != outside
 
 
 def test_the_error_of_a_difference_is_that_of_paired_rows() -> None:

@@ -1,0 +1,154 @@
+"""Dials on trial in twelve mechanisms of exposure: who is right when it decides, and who chooses.
+
+Settings (the box, the point) are chosen on seeds from 100 up by `trials-settings`, and frozen in
+`reproduction/trial_settings.json` before the seeds that are reported are run. Every world is a job;
+those that are done are not run again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from counterplay.errors import ConfigError, CounterplayError, CounterplayWarning
+from reproduction.datasets import whole
+from reproduction.grid import Job, Results, in_turn, run_jobs
+from reproduction.trial_judgements import judge_world
+from reproduction.trial_summary import page, summarised
+from reproduction.trial_worlds import MECHANISMS, most_rated, trial_world
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from counterplay.data.interactions import Interactions
+    from reproduction.datasets import Place
+    from reproduction.grid import Result
+
+SOURCES: tuple[str, ...] = ("ml-100k",)
+SETTINGS = Path(__file__).with_name("trial_settings.json")
+SEEDS = range(10)
+_MAIN = "hit@10"
+
+
+class TrialSettings(BaseModel):
+    """What is chosen before the reported seeds are run.
+
+    Attributes:
+        frozen: Whether it has been.
+        gammas: Of the box.
+        lambdas: Of the box.
+        point: The dials of the point.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    frozen: bool
+    gammas: tuple[float, ...]
+    lambdas: tuple[float, ...]
+    point: tuple[float, float]
+
+
+class TrialJob(Job):
+    """Judge the candidates of one world."""
+
+    mechanism: str
+    seed: Annotated[int, Field(ge=0)]
+
+    @property
+    def label(self) -> str:
+        """Mechanism and seed."""
+        return f"{self.mechanism}/trials/seed-{self.seed}"
+
+
+def settings() -> TrialSettings:
+    """Return the settings file."""
+    return TrialSettings.model_validate_json(SETTINGS.read_text(encoding="utf-8"))
+
+
+def run(place: Place) -> dict[str, Any]:
+    """Judge every world of the reported seeds, and return what each assumption was worth."""
+    chosen = settings()
+    if not chosen.frozen:
+        raise ConfigError(
+            'settings must be frozen before the reported seeds are run; found "frozen": false in '
+            f"'{SETTINGS.name}'; choose them with trials-settings, and set it to true"
+        )
+    worlds = judged_worlds(SEEDS, place)
+    summary = summarised(worlds, chosen, _MAIN)
+    return {
+        "settings": json.loads(chosen.model_dump_json()),
+        "seeds": list(SEEDS),
+        "summary": summary,
+        "ndcg@10": summarised(worlds, chosen, "ndcg@10")["overall"],
+        "rows": rows(summary),
+        "pages": {"trials.md": page(summary, chosen, len(SEEDS))},
+    }
+
+
+def rows(summary: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the lines of the summary of all experiments."""
+    overall = {each["estimator"]: each for each in summary["overall"]}
+    box, today = overall["box"], overall["popularity"]
+    shares = [(each["wrong"] or 0.0) for each in (box, today)]
+    return [
+        {
+            "what": "decided leads that are wrong: worst case over the box of dials",
+            "ours": f"{shares[0]:.1%} wrong, {box['decided']:.0%} decided",
+            "yardstick": f"{shares[1]:.1%} wrong, {today['decided']:.0%} decided, popularity",
+            "ratio": f"{shares[0] / shares[1]:.2f}" if shares[1] else "–",
+            "goal": "at most 2% wrong, at least 40% decided",
+            "met": shares[0] <= 0.02 and box["decided"] >= 0.4,
+        },
+        {
+            "what": "value ends over the box that hold the truth",
+            "ours": f"{box['coverage']:.0%}",
+            "yardstick": f"{today['coverage']:.0%}, intervals by popularity",
+            "ratio": f"{box['coverage'] / max(today['coverage'], 1e-9):.2f}",
+            "goal": "at least 95%",
+            "met": box["coverage"] >= 0.95,
+        },
+    ]
+
+
+def judged_worlds(
+    seeds: Sequence[int], place: Place, mechanisms: Sequence[str] = MECHANISMS
+) -> list[Result]:
+    """Judge the worlds that are not done, one after the other, and return the results of all."""
+    results = Results(place.out / "runs")
+    jobs = [TrialJob(mechanism=each, seed=seed) for seed in seeds for each in mechanisms]
+
+    def say(job: Job, result: Result) -> None:
+        words = result.get("failed") or f"{result['seconds']:.0f} s"
+        print(f"{job.label}: {words}", file=sys.stderr, flush=True)
+
+    run_jobs(jobs, results, partial(_judged, place=place), in_turn, retry=True, finished=say)
+    found = [results.of(job) for job in jobs]
+    failed = [job.label for job, result in zip(jobs, found, strict=True) if result is None]
+    if failed:
+        raise CounterplayError(
+            f"all worlds must be judged for their summary; found failures of {', '.join(failed)}; "
+            "see why above, and give the same command again"
+        )
+    return [result for result in found if result is not None]
+
+
+def _judged(job: Job, place: Place) -> Result:
+    assert isinstance(job, TrialJob)
+    begun = time.process_time()
+    source = _ratings(place) if job.mechanism == "two-stage" else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CounterplayWarning)  # of runs that are meant to be short
+        found = judge_world(trial_world(job.mechanism, job.seed, source), job.seed)
+    return {"mechanism": job.mechanism, **found, "seconds": round(time.process_time() - begun, 1)}
+
+
+@lru_cache
+def _ratings(place: Place) -> Interactions:
+    return most_rated(whole("ml-100k", place))
