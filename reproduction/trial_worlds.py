@@ -54,7 +54,7 @@ def _model_loop(seed: int) -> World:
     log = first.log((1.0,))
     users, items = als_factors(log, np.random.default_rng(seed))
     scores = Factors(users, items, np.zeros(len(users)), np.zeros(len(items)))
-    policy = model_policy(scores, log, n_shown=SIZE["n_shown"], sharpness=1.5, seed=seed)
+    policy = model_policy(scores, log, n_shown=SIZE["n_shown"], sharpness=1.5)
     return replace(first, policy=policy, name="model-loop")
 
 

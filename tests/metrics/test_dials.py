@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import counterplay as cp
 from counterplay.metrics.click_model import Exposures
-from counterplay.metrics.comparison import paired_difference
+from counterplay.metrics.comparison import compare
 from counterplay.metrics.dials import GAMMAS, LAMBDAS, POINT, Box, Surface, propensities, surface
 from counterplay.metrics.estimates import estimates, popularity_propensities, weights_of
 from counterplay.metrics.intervals import bootstrap, cluster_sums, effective_sample_size
@@ -119,9 +119,8 @@ def test_the_error_of_a_difference_is_that_of_paired_rows() -> None:
     drawn = Drawn(4)
     weights = np.exp(-drawn.exposures.log_propensities(*POINT))
     found = drawn.surface()
-    paired = paired_difference(
-        drawn.values["mf"], drawn.values["knn"], weights, drawn.users, np.random.default_rng(0)
-    )
+    two = {name: drawn.values[name] for name in ("mf", "knn")}
+    ((_, _, paired),) = compare(two, weights, drawn.users, np.random.default_rng(0))
     lower, upper = found.lower("mf", "knn")[-1], -found.lower("knn", "mf")[-1]
     assert (lower + upper) / 2 == pytest.approx(paired.value)
     assert (upper - lower) / 1.645 == pytest.approx((paired.high - paired.low) / 1.96, rel=0.15)

@@ -48,6 +48,11 @@ class Ranks:
     def __len__(self) -> int:
         return len(self.above)
 
+    @property
+    def expected(self) -> NDArray[np.float64]:
+        """The mean rank, `1 + above + tied / 2`; the mean of a metric is no function of it."""
+        return 1 + self.above + self.tied / 2
+
 
 def full_ranks(
     scores: Scores, targets: Interactions, seen: Interactions, *, memory: int = MEMORY
