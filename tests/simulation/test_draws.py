@@ -35,6 +35,12 @@ def test_limits_keep_their_rate(n: int, p: float, limit: float) -> None:
     assert chance <= 2 * np.exp(-(limit**2) / 2) + 1e-9
 
 
+@given(st.floats(1e-12, 0.5), st.integers(1, 1000))
+def test_all_tests_together_pass_their_limit_at_the_stated_rate(alpha: float, n: int) -> None:
+    bound = 2 * np.exp(-(drawing.limit(alpha, n) ** 2) / 2)
+    assert n * bound == pytest.approx(alpha, rel=1e-9)
+
+
 def test_deviations_have_the_sign_of_the_excess() -> None:
     z = drawing.deviations(np.array([30.0, 50.0, 70.0]), np.full(3, 50.0), np.full(3, 100.0))
     assert z == pytest.approx([-4, 0, 4], abs=0.1)  # about (70 − 50) / √(100 · 0.5 · 0.5)
