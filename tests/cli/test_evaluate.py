@@ -134,7 +134,15 @@ def test_json_has_the_keys_that_others_read(folder: Path, run: Run) -> None:
                   "--protocol", "sampled", "--set", "n_negatives=4", "--seed", 3)  # fmt: skip
     assert outcome.code == 0, outcome.err
     result = json.loads(outcome.out)
-    assert set(result) == {"dataset", "part", "configuration", "estimates", "bands", "cold"}
+    assert set(result) == {
+        "dataset",
+        "part",
+        "configuration",
+        "estimates",
+        "bands",
+        "cold",
+        "notes",
+    }
     assert len(result["estimates"]) == 3 * 3 * 2
     assert {each["k"] for each in result["estimates"]} == {1, 3}
     for each in result["estimates"]:

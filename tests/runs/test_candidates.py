@@ -200,7 +200,7 @@ def test_the_best_of_the_game_is_its_own_opponent(
 
 def test_the_same_evaluation_gives_the_same_json(runs: Path) -> None:
     first, again, other = (
-        json.dumps(evaluate_run(runs / "ps", config=how(gamma=(1.5,), seed=seed)))
+        json.dumps(evaluate_run(runs / "ps", config=how(gamma=(1.5,), seed=seed)).to_dict())
         for seed in (0, 0, 1)
     )
     assert first == again
@@ -350,7 +350,7 @@ def test_what_is_written_is_json_even_for_one_user(dataset: Path, tmp_path: Path
     part = np.where(split.interactions.user == 0, split.part, 0).astype(np.int8)
     cp.save(cp.Split(split.interactions, part, "one user"), tmp_path / "data")
     run = trained(tmp_path / "data", tmp_path / "run", "method=erm")
-    json.dumps(evaluate_run(run, config=how("standard")), allow_nan=False)
+    json.dumps(evaluate_run(run, config=how("standard")).to_dict(), allow_nan=False)
 
 
 # Scores that were computed elsewhere.

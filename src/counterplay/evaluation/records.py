@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, WrapValidator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    WrapValidator,
+    model_serializer,
+)
 
 from counterplay.data.files import read_json
 from counterplay.display import Convertible, Shown, flat
@@ -236,6 +243,12 @@ class EvaluationRecord(Shown, Record):
     comparisons: tuple[Comparison, ...] = ()
     diagnostics: Diagnostics | None = None
     notes: tuple[Text, ...] = ()
+
+    @model_serializer(mode="wrap")
+    def _written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what a comparison or a study adds, where this is none."""
+        absent = {"comparisons", "diagnostics"} - self.model_fields_set
+        return {name: value for name, value in dump(self).items() if name not in absent}
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a row for each estimate."""
