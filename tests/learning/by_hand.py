@@ -84,7 +84,7 @@ def rows_of(
     log: cp.Interactions, config: Training, model: Scorer, epochs: int = 1
 ) -> list[list[Rows]]:
     """Return the batches of each epoch."""
-    batches = Batches.of(log, config, model)
+    batches = Batches(log, config, model)
     streams = cp.Streams(config.seed)
     return [
         [Rows.of(batch, log) for batch in batches.epoch(streams, number)]

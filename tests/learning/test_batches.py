@@ -25,12 +25,19 @@ def random_log(seed: int, *, ratings: bool = False) -> cp.Interactions:
     return cp.read(rows | ({"rating": rng.integers(1, 6, n)} if ratings else {}))
 
 
+def batches_of(
+    log: cp.Interactions, *, batch_size: int, n_negatives: int, history_length: int = 0
+) -> Batches:
+    reader = cp.Scorer(log.n_users, log.n_items, history_length=history_length)
+    return Batches(log, cp.Training(batch_size=batch_size, n_negatives=n_negatives), reader)
+
+
 @given(st.integers(0, 200), st.integers(1, 20), st.sampled_from([0, 1, 3, 7]))
 def test_every_row_is_observed_once_an_epoch_with_unseen_negatives(
     seed: int, batch_size: int, history_length: int
 ) -> None:
     log = random_log(seed)
-    batches = Batches(log, batch_size=batch_size, n_negatives=3, history_length=history_length)
+    batches = batches_of(log, batch_size=batch_size, n_negatives=3, history_length=history_length)
     seen = set(zip(log.user.tolist(), log.item.tolist(), strict=True))
     found: Counter[tuple[int, int]] = Counter()
     for batch in batches.epoch(cp.Streams(seed), 0):
@@ -46,7 +53,7 @@ def test_every_row_is_observed_once_an_epoch_with_unseen_negatives(
 def test_a_query_sees_what_came_before_and_nothing_else(seed: int, length: int) -> None:
     log = random_log(seed)
     histories = [log.item[log.user == user].tolist() for user in range(log.n_users)]
-    for batch in Batches(log, batch_size=16, n_negatives=1, history_length=length).epoch(
+    for batch in batches_of(log, batch_size=16, n_negatives=1, history_length=length).epoch(
         cp.Streams(0), 0
     ):
         assert batch.history is not None
@@ -66,7 +73,7 @@ def test_a_query_sees_what_came_before_and_nothing_else(seed: int, length: int) 
 
 def test_ratings_come_with_the_observed_item_only() -> None:
     log = random_log(5, ratings=True)
-    (batch,) = Batches(log, batch_size=999, n_negatives=2).epoch(cp.Streams(0), 0)
+    (batch,) = batches_of(log, batch_size=999, n_negatives=2).epoch(cp.Streams(0), 0)
     assert batch.scored.shape == (len(log), 1)
     assert batch.items.shape == (len(log), 3)
     assert float(batch.link_outcomes.mean()) == pytest.approx(0, abs=1e-5)
@@ -85,7 +92,7 @@ def test_long_logs_are_drawn_in_chunks_of_blocks(seed: int, size: int, block: in
         mock.patch("counterplay.learning.batches._LEAST_USERS", 0),
     ):
         epochs = [
-            list(Batches(log, batch_size=size, n_negatives=1).epoch(cp.Streams(seed), epoch))
+            list(batches_of(log, batch_size=size, n_negatives=1).epoch(cp.Streams(seed), epoch))
             for epoch in range(2)
         ]
     pairs = Counter(zip(log.user.tolist(), log.item.tolist(), strict=True))
@@ -111,7 +118,7 @@ def test_a_chunk_has_few_users_where_that_does_no_harm(
         mock.patch("counterplay.learning.batches._BLOCK", 20),
         mock.patch("counterplay.learning.batches._LEAST_USERS", least),
     ):
-        batches = Batches(log, batch_size=batch_size, n_negatives=0)
+        batches = batches_of(log, batch_size=batch_size, n_negatives=0)
         epochs = [
             [frozenset(log.user[rows].tolist()) for rows in batches._chunks(rng)]
             for rng in map(np.random.default_rng, range(2))
@@ -202,7 +209,7 @@ def test_common_pairs_are_those_of_every_table(seeds: list[int]) -> None:
 def test_negatives_are_drawn_anew_each_epoch(history_length: int) -> None:
     """All rows are one batch: whatever their order, they have other negatives in the next epoch."""
     log = cp.read({"user": np.arange(60) % 6, "item": np.arange(60)})
-    batches = Batches(log, batch_size=99, n_negatives=5, history_length=history_length)
+    batches = batches_of(log, batch_size=99, n_negatives=5, history_length=history_length)
     drawn = []
     for epoch in (0, 0, 1):
         (batch,) = batches.epoch(cp.Streams(0), epoch)

@@ -56,7 +56,7 @@ def test_value_and_gradients_equal_the_definition(
         if closed:
             loss, weights = weighted_loss(leaves[0], link, leaves[1], outcomes, groups)
         else:
-            weights = link.weights(leaves[1], outcomes)
+            weights = 1 / link(leaves[1], outcomes)
             loss = twin(leaves[0], weights, groups)
         loss.backward()
         gradients = [each.grad for each in (*leaves, *link.parameters())]

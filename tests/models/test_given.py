@@ -20,7 +20,7 @@ def test_a_plain_link_gives_the_propensities_back() -> None:
 
 def test_of_observed_items_only_the_others_are_as_if_certain() -> None:
     scores = GivenExposure(2, 3, propensity, observed_only=True)(USERS, ITEMS)
-    weights = Link().weights(scores, torch.zeros(2, 3))
+    weights = 1 / Link()(scores, torch.zeros(2, 3))
     assert weights[:, 0].tolist() == pytest.approx([1 / 0.1, 1 / 0.6])
     assert weights[:, 1:].flatten().tolist() == pytest.approx([1] * 4, abs=2e-6)
 
@@ -29,7 +29,7 @@ def test_certainty_and_impossibility_have_finite_scores() -> None:
     ends = torch.tensor([[1.0, 0.5, 0.0]])
     scores = GivenExposure(1, 3, lambda *_: ends)(torch.tensor([0]), ITEMS[:1])
     assert bool(scores.isfinite().all())
-    assert Link(floor=1e-6).weights(scores, torch.zeros(1, 3))[0, :2].tolist() == [1, 2]
+    assert (1 / Link(floor=1e-6)(scores, torch.zeros(1, 3)))[0, :2].tolist() == [1, 2]
 
 
 def test_no_propensity_below_one_is_taken_for_certain() -> None:

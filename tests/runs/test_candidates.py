@@ -164,7 +164,7 @@ def test_weighted_estimates_by_hand(normalise: bool, runs: Path, dataset: Path) 
     users, items = (torch.from_numpy(np.array(x)) for x in (split.test.user, split.test.item))
     with torch.no_grad():
         g = exposure(users, items[:, None])
-        robust = link.weights(g, torch.ones_like(g))[:, 0].double().numpy()
+        robust = (1 / link(g, torch.ones_like(g)))[:, 0].double().numpy()
     events = np.bincount(train.item, minlength=train.n_items)
     popular = events.max() / events[split.test.item]
     result = evaluate_run(runs / "acl", config=how("popularity", "robust", normalise=normalise))

@@ -224,7 +224,7 @@ def _calibrated(model: Scorer, train: Interactions, game: Game) -> Scorer:
     scores, outcomes, n = [], [], 0
     model.to(game.device).eval()
     with torch.no_grad():
-        for batch in Batches.of(train, game, model).epoch(Streams(game.seed), 0):
+        for batch in Batches(train, game, model).epoch(Streams(game.seed), 0):
             scores.append(model(batch.users, batch.scored, batch.history).reshape(-1).cpu())
             outcomes.append(batch.outcomes.reshape(-1).cpu() > 0)
             n += len(batch.users)

@@ -63,40 +63,20 @@ class Batch:
 class Batches:
     """All rows of a log, once an epoch, in a new order and with new negatives each time.
 
-    With histories of up to `history_length`, rows come in windows: all places of a window are
-    queries of one batch. Negatives are drawn by popularity to the power of `exponent`.
+    Where one of the models reads histories, rows come in windows: all places of a window are
+    queries of one batch.
     """
 
-    def __init__(
-        self,
-        log: Interactions,
-        *,
-        batch_size: int,
-        n_negatives: int,
-        history_length: int = 0,
-        exponent: float = 0.0,
-        device: str = "cpu",
-    ) -> None:
-        self.log = log
-        self.batch_size = batch_size
-        self.n_negatives = n_negatives
-        self.device = device
-        self._sampler = NegativeSampler(log, exponent=exponent) if n_negatives else None
+    def __init__(self, log: Interactions, config: Training, *models: Scorer) -> None:
+        self.log, self.device = log, config.device
+        self.batch_size, self.n_negatives = config.batch_size, config.n_negatives
+        self._sampler = (
+            NegativeSampler(log, exponent=config.negatives_exponent) if self.n_negatives else None
+        )
         if log.rating is not None:
             self._rating_scale = float(log.rating.mean()), float(log.rating.std()) or 1.0
-        self._windows = Histories(log).windows(history_length) if history_length else None
-
-    @classmethod
-    def of(cls, log: Interactions, config: Training, *models: Scorer) -> Batches:
-        """Return the batches that a configuration and the models' wishes ask for."""
-        return cls(
-            log,
-            batch_size=config.batch_size,
-            n_negatives=config.n_negatives,
-            history_length=max(model.history_length for model in models),
-            exponent=config.negatives_exponent,
-            device=config.device,
-        )
+        length = max((model.history_length for model in models), default=0)
+        self._windows = Histories(log).windows(length) if length else None
 
     def epoch(self, streams: Streams, epoch: int) -> Iterator[Batch]:
         """Yield the batches of one epoch."""

@@ -81,7 +81,7 @@ def fit(
         own = checkpoint and checkpoint / "candidate"
     method.prepare()
     optimizers = list(method.optimizers.values())
-    batches = batches or Batches.of(log, config, *method.scorers)
+    batches = batches or Batches(log, config, *method.scorers)
     about = {"training": config.model_dump(mode="json"), "rows": log.fingerprint}
     progress = Progress(best=_states(players))
     if own is not None:

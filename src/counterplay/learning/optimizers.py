@@ -25,21 +25,22 @@ LARGE = 1 << 23  # values of a table from which on lazy steps are faster
 
 
 class Optimizer:
-    """Adam over modules, with ℓ2 regularization added to the gradient as in the paper.
+    """Adam over a module, with ℓ2 regularization added to the gradient as in the paper.
 
     What is `free`, such as the link, is not regularized; of a lazy table only touched rows are.
     """
 
     def __init__(
         self,
-        *modules: nn.Module,
+        module: nn.Module,
+        *,
         free: Sequence[nn.Module] = (),
         rate: float,
         l2: float = 0.0,
         kind: OptimizerName = "auto",
     ) -> None:
         self.lazy_tables: list[Tensor] = []
-        for embedding in (each for module in modules for each in module.modules()):
+        for embedding in module.modules():
             if isinstance(embedding, Embedding):
                 large = embedding.own.numel() >= LARGE
                 embedding.sparse = embedding.can_be_sparse and (
@@ -48,8 +49,8 @@ class Optimizer:
                 if embedding.sparse:
                     self.lazy_tables.append(embedding.own)
         lazy = {id(table) for table in self.lazy_tables}
-        held = [value for module in modules for value in module.parameters()]
-        unheld = [value for module in free for value in module.parameters()]
+        held = list(module.parameters())
+        unheld = [value for each in free for value in each.parameters()]
         self.parameters = [*held, *unheld]
         dense = [value for value in held if id(value) not in lazy]
         groups = [{"params": dense, "weight_decay": l2}, {"params": unheld, "weight_decay": 0.0}]

@@ -14,8 +14,7 @@ from counterplay.errors import ConfigError
 class Link(nn.Module):
     """`G_β(g, y) = σ(β0 + β1 · g + β2 · y)`, never below the floor μ.
 
-    Weights are computed from the logit z, `1 / σ(z) = 1 + e^(−z)`, clamped at z = logit(μ). Without
-    `with_outcome` there is no β2; `monotone` keeps β1 at 0 or more, as a softplus.
+    Without `with_outcome` there is no β2; `monotone` keeps β1 at 0 or more, as a softplus.
     """
 
     def __init__(
@@ -65,7 +64,3 @@ class Link(nn.Module):
     def forward(self, scores: Tensor, outcomes: Tensor, *, learn: bool = True) -> Tensor:
         """Return propensities in [μ, 1]; unless `learn`, β gets no gradient from them."""
         return torch.sigmoid(self.logit(scores, outcomes, learn=learn))
-
-    def weights(self, scores: Tensor, outcomes: Tensor) -> Tensor:
-        """Return the inverse of the propensities, `1 + e^(−z)`."""
-        return 1 + torch.exp(-self.logit(scores, outcomes))
