@@ -6,7 +6,6 @@ import shutil
 import sys
 import time
 import warnings
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from reproduction.jobs import RandomisedJob, TrainJob, WorldJob
 from reproduction.offline import judged, tried
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import torch
 
@@ -80,15 +79,21 @@ def execute(job: Job, place: Place) -> Result:
     return result | {"seconds": round(time.perf_counter() - started, 2)}
 
 
-def results_of(jobs: Sequence[Job], place: Place) -> list[Result]:
-    """Run the jobs that are not done, one after the other, and return the results of all."""
+def results_of(
+    jobs: Sequence[Job], place: Place, work: Callable[[Job, Place], Result] | None = None
+) -> list[Result]:
+    """Run the jobs that are not done, one after the other, and return the results of all.
+
+    `work` is what a job does where `execute` does not know it.
+    """
     results = Results(place.out / "runs")
 
     def say(job: Job, result: Result) -> None:
         words = result.get("failed") or f"{result['seconds']:.0f} s"
         print(f"{job.label}: {words}", file=sys.stderr, flush=True)
 
-    run_jobs(jobs, results, partial(execute, place=place), in_turn, retry=True, finished=say)
+    does = work or execute
+    run_jobs(jobs, results, lambda job: does(job, place), in_turn, retry=True, finished=say)
     found = [results.of(job) for job in jobs]
     failed = [job.label for job, result in zip(jobs, found, strict=True) if result is None]
     if failed:

@@ -57,8 +57,8 @@ _TRAINED: dict[str, dict[str, Any]] = {
     "attn": {"method": "erm", "candidate": ModelSettings(name="attn", dim=16, length=20, blocks=1)},
 }
 CANDIDATES = (*_TRAINED, "als", "ease", "knn")
-_EPOCHS, _PATIENCE = {"attn": 12}, 8  # attention is slow: it gets fewer
-_MOST_EPOCHS = 40
+_EPOCHS, _PATIENCE = {"attn": 12}, 15  # attention is slow: it gets fewer
+_MOST_EPOCHS = 50
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
     from counterplay.simulation.world import World
 
-SIZE: dict[str, Any] = {"n_users": 1_200, "n_items": 600, "n_shown": 75.0}
+SIZE: dict[str, Any] = {  # 20 clicks a user, and not so much shown that the head is cut off
+    "n_users": 1_200,
+    "n_items": 600,
+    "n_shown": 65.0,
+    "mean_relevance": 0.3,
+}
 _SYNTHETIC: dict[str, dict[str, Any]] = {
     "uniform": {"exposure": "uniform"},
     "popularity": {"exposure": "popularity", "quality": 0.0},
@@ -31,7 +36,7 @@ _SYNTHETIC: dict[str, dict[str, Any]] = {
 }
 _PERSONAL_SHARES = {"personal-0.3": 0.3, "personal-0.6": 0.6}  # of a user's taste, in exposure
 _POPULARITY_SHARE = 0.5  # in the same worlds: exposure goes with appeal to this power
-_CLICKS_A_SHOWN = 0.2  # in the same worlds: mean relevance of what is shown, about
+_CLICKS_A_SHOWN = 0.3  # in the same worlds: mean relevance of what is shown, about
 _DENSITY = 0.2  # of two-stage worlds: clicks in a round, as a share of the ratings
 MECHANISMS = (*_SYNTHETIC, "model-loop", *_PERSONAL_SHARES, "two-stage")
 

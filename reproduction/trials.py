@@ -8,18 +8,18 @@ those that are done are not run again.
 from __future__ import annotations
 
 import json
-import sys
 import time
 import warnings
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from counterplay.errors import ConfigError, CounterplayError, CounterplayWarning
+from counterplay.errors import ConfigError, CounterplayWarning
 from reproduction.datasets import whole
-from reproduction.grid import Job, Results, in_turn, run_jobs
+from reproduction.execution import results_of
+from reproduction.grid import Job
 from reproduction.trial_judgements import judge_world
 from reproduction.trial_summary import page, summarised
 from reproduction.trial_worlds import MECHANISMS, most_rated, trial_world
@@ -121,22 +121,8 @@ def judged_worlds(
     seeds: Sequence[int], place: Place, mechanisms: Sequence[str] = MECHANISMS
 ) -> list[Result]:
     """Judge the worlds that are not done, one after the other, and return the results of all."""
-    results = Results(place.out / "runs")
     jobs = [TrialJob(mechanism=each, seed=seed) for seed in seeds for each in mechanisms]
-
-    def say(job: Job, result: Result) -> None:
-        words = result.get("failed") or f"{result['seconds']:.0f} s"
-        print(f"{job.label}: {words}", file=sys.stderr, flush=True)
-
-    run_jobs(jobs, results, partial(_judged, place=place), in_turn, retry=True, finished=say)
-    found = [results.of(job) for job in jobs]
-    failed = [job.label for job, result in zip(jobs, found, strict=True) if result is None]
-    if failed:
-        raise CounterplayError(
-            f"all worlds must be judged for their summary; found failures of {', '.join(failed)}; "
-            "see why above, and give the same command again"
-        )
-    return [result for result in found if result is not None]
+    return results_of(jobs, place, _judged)
 
 
 def _judged(job: Job, place: Place) -> Result:

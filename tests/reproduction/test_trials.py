@@ -20,7 +20,7 @@ from reproduction.trial_summary import judgements, recorded_surface, scores, sum
 from reproduction.trial_worlds import MECHANISMS, most_rated, trial_world
 from reproduction.trials import TrialSettings
 
-SMALL = {"n_users": 120, "n_items": 80, "n_shown": 12.0}
+SMALL = {"n_users": 120, "n_items": 80, "n_shown": 12.0, "mean_relevance": 0.3}
 CHOSEN = TrialSettings(frozen=True, gammas=(0.0, 0.5, 1.0), lambdas=(0.0, 0.4), point=(0.55, 0.3))
 TRAINED = {name: trial_judgements._TRAINED[name] for name in ("pop", "gmf")}
 
@@ -132,9 +132,8 @@ def test_a_world_is_recorded_with_all_that_settings_can_ask_for(world: dict[str,
     wanted = [GRID.index((gamma, lam)) for gamma in (0.0, 0.5, 1.0) for lam in (0.0, 0.4)]
     np.testing.assert_allclose(found["box"].values, values[wanted].mean(axis=0))
     assert (found["box"].leads <= found["box, λ = 0"].leads + 1e-12).all()
-    # Popularity with the library's floor and without smoothing is near the corner, not the same.
-    gap = np.abs(found["popularity"].values - found["corner (1, 0)"].values)
-    assert 0 < gap.max() < 0.1
+    # Popularity has a floor and no smoothing: it is another estimate than the corner.
+    assert (found["popularity"].values != found["corner (1, 0)"].values).any()
     again = Judged.of(found["box"].plain())
     np.testing.assert_allclose(again.leads, found["box"].leads, rtol=1e-6)
 
