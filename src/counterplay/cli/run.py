@@ -201,7 +201,7 @@ def _show(study: Study, page: Path) -> None:
         columns,
     )
     console.out.print()
-    for place, sentence in enumerate([found.headline, *found.sentences]):
+    for place, sentence in enumerate([found.headline, *found.said]):
         console.out.print(sentence, markup=False, style="" if place else "bold")
     console.out.print()
     done = {f"step {number}": step for number, step in enumerate(record.steps, start=1)}
