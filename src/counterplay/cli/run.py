@@ -10,7 +10,14 @@ import typer
 
 from counterplay.cli import console
 from counterplay.cli.arguments import by_stem
-from counterplay.cli.options import Config, Json, Seed, several_settings
+from counterplay.cli.options import (
+    Config,
+    Json,
+    PersonalShare,
+    PopularityShare,
+    Seed,
+    several_settings,
+)
 from counterplay.display import named
 
 if TYPE_CHECKING:
@@ -83,6 +90,8 @@ def run(
     epochs: Annotated[
         int | None, typer.Option(help="Maximum number of epochs.", min=1, show_default="100")
     ] = None,
+    popularity_share: PopularityShare = None,
+    personal_share: PersonalShare = None,
     seed: Seed = None,
     config: Config = None,
     assignments: Annotated[list[str] | None, several_settings("evaluation.k=[5,20]")] = None,
@@ -103,6 +112,8 @@ def run(
         "model": model,
         "feedback": feedback,
         "training.epochs": epochs,
+        "evaluation.dials.popularity_share": popularity_share,
+        "evaluation.dials.personal_share": personal_share,
         "seed": seed,
     }
     columns = {"user": user, "item": item, "rating": rating, "time": time, "order": order}
