@@ -37,6 +37,14 @@ Exposure = Annotated[
     Literal["uniform", "popularity", "history", "mixture"] | None,
     typer.Option(help="Policy that decided what users saw, for synthetic.", show_default="history"),
 ]
+Preset = Annotated[
+    Literal["mild", "realistic", "strong"] | None,
+    typer.Option(
+        help="Share of the personal part of clicks that is exposure, for synthetic: mild (30 %), "
+        "realistic (45 %, as in public data with random traffic) or strong (60 %).",
+        show_default="none",
+    ),
+]
 Confounding = Annotated[
     float | None,
     typer.Option(
@@ -97,6 +105,7 @@ def simulate(
     users: Users = None,
     items: Items = None,
     exposure: Exposure = None,
+    preset: Preset = None,
     confounding: Confounding = None,
     examination: Examination = None,
     rates: Rates = None,
@@ -122,6 +131,7 @@ def simulate(
         "n_users": users,
         "n_items": items,
         "exposure": exposure,
+        "preset": preset,
         "confounding": confounding,
         "examination": examination,
         "seed": seed,
@@ -176,7 +186,7 @@ def _made(
     from counterplay.data.directory import load
     from counterplay.simulation.two_stage import TwoStage
 
-    for name in ("n_users", "n_items", "exposure"):
+    for name in ("n_users", "n_items", "exposure", "preset"):
         if options.pop(name) is not None:
             raise ConfigError(
                 "users, items and exposure of a two-stage world come from its data; found "
@@ -274,23 +284,31 @@ def check_world(
     seed: Annotated[int, typer.Option(help="Random seed of the check.", min=0)] = 0,
     as_json: Json = False,
 ) -> None:
-    """Check that a world is correct: probabilities, logs, frequencies and propensities.
+    """Check that a world is correct, and print its dials: how much of its clicks is exposure.
 
     Example: counterplay check-world world
     """
     from counterplay.simulation.checks import check_world as checked
     from counterplay.simulation.store import load_world
+    from counterplay.simulation.world_dials import world_dials
 
     with console.working(f"checking {world.name}"):
-        findings = checked(load_world(world), seed=seed)
+        loaded = load_world(world)
+        findings = checked(loaded, seed=seed)
+        failed = [each for each in findings if not each.ok]
+        dials = None if failed else world_dials(loaded)
     if as_json:
-        console.print_json(
-            [{"name": each.name, "ok": bool(each.ok), "text": each.text} for each in findings]
-        )
+        told: list[dict[str, Any]] = [
+            {"name": each.name, "ok": bool(each.ok), "text": each.text} for each in findings
+        ]
+        if dials is not None:
+            shares = {"gamma": dials.gamma, "lambda": dials.lam}
+            told.append({"name": "dials", "ok": True, "text": dials.text, **shares})
+        console.print_json(told)
     else:
         console.print_pairs(
             {each.name: f"{'holds' if each.ok else 'FAILS'}: {each.text}" for each in findings}
+            | ({} if dials is None else {"dials": dials.text})
         )
-    failed = [each for each in findings if not each.ok]
     if failed:
         raise DataError(failed[0].text)
