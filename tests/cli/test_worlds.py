@@ -7,13 +7,13 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 import counterplay as cp
-from counterplay.cli import console
+from counterplay.cli import console, worlds
 from counterplay.data.files import read_json
 from counterplay.runs.config import run_config
 from counterplay.runs.online import online_runs
@@ -23,7 +23,7 @@ from counterplay.simulation.checks import Finding, check_world
 from counterplay.simulation.logs import oracle_propensities
 from counterplay.simulation.online import OnlineTest
 from counterplay.simulation.store import load_world
-from counterplay.simulation.synthetic import Synthetic
+from counterplay.simulation.synthetic import PRESETS, Synthetic
 from counterplay.simulation.two_stage import TwoStage
 from counterplay.simulation.world_dials import world_dials
 from counterplay.simulation.writing import write_world
@@ -125,6 +125,10 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 # simulate
+
+
+def test_every_preset_can_be_asked_for() -> None:
+    assert get_args(get_args(get_args(worlds.Preset)[0])[0]) == tuple(PRESETS)
 
 
 def test_what_was_made_as_json(tmp_path: Path, run: Run) -> None:

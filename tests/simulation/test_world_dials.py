@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ import pytest
 from pydantic import ValidationError
 from scipy.special import logsumexp
 
+from counterplay.cli.run import demo_world
 from counterplay.metrics.random_rows import GAMMA_GRID
 from counterplay.simulation import world_dials as module
 from counterplay.simulation.factors import Factors
 from counterplay.simulation.policies import Exponential
+from counterplay.simulation.store import load_world
 from counterplay.simulation.synthetic import PRESETS, Synthetic
 from counterplay.simulation.world import World
 from counterplay.simulation.world_dials import LAMBDAS, WorldDials, world_dials
@@ -102,7 +105,7 @@ def test_a_twin_that_holds_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_sample_of_users_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    place = world(n_users=4000, preset="realistic")
+    place = world(n_users=4000, preset="medium")
     whole = world_dials(place)
     monkeypatch.setattr(module, "_SUMMED", 1)
     asked: list[int] = []
@@ -124,7 +127,7 @@ def test_pairs_that_are_never_shown_are_no_error() -> None:
     assert np.isfinite(world_dials(world(sharpness=1e4, exposure_noise=0.0))).all()
 
 
-@pytest.mark.parametrize(("preset", "share"), [("mild", 0.3), ("realistic", 0.45), ("strong", 0.6)])
+@pytest.mark.parametrize(("preset", "share"), [("mild", 0.3), ("medium", 0.45), ("strong", 0.6)])
 def test_presets_have_the_dials_that_they_promise(preset: Any, share: float) -> None:
     found = world_dials(world(n_users=1000, n_items=1000, n_shown=120.0, preset=preset))
     assert found == (0.55, share)
@@ -151,3 +154,9 @@ def test_dials_in_words(dials: tuple[float, float], words: list[str]) -> None:
     text = WorldDials(*dials).text
     assert all(word in text for word in words)
     assert ("cannot order" in text) == (dials[1] > 0.8)
+
+
+def test_the_world_of_the_demo_lies_where_public_data_do(tmp_path: Path) -> None:
+    found = world_dials(load_world(demo_world(tmp_path, 0)))
+    assert 0.5 <= found.gamma <= 0.6
+    assert 0.4 <= found.lam <= 0.6

@@ -141,7 +141,9 @@ def demo_world(folder: Path, seed: int) -> Path:
 
     place = folder / f"world-{seed}"
     if not place.exists():
-        settings = Synthetic(n_users=2000, n_items=500, n_shown=60, preset="realistic", seed=seed)
+        settings = Synthetic(
+            n_users=2000, n_items=500, n_shown=60, preset="strong", quality=1.2, seed=seed
+        )
         write_world(settings.world(), place, rates=(1.0, 0.1, 0.5))
     return place
 

@@ -38,10 +38,10 @@ Exposure = Annotated[
     typer.Option(help="Policy that decided what users saw, for synthetic.", show_default="history"),
 ]
 Preset = Annotated[
-    Literal["mild", "realistic", "strong"] | None,
+    Literal["mild", "medium", "strong"] | None,
     typer.Option(
-        help="Share of the personal part of clicks that is exposure, for synthetic: mild (30 %), "
-        "realistic (45 %, as in public data with random traffic) or strong (60 %).",
+        help="Share of the personal part of clicks that is exposure, for synthetic: mild (30%), "
+        "medium (45%) or strong (60%).",
         show_default="none",
     ),
 ]

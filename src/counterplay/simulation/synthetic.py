@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from counterplay.simulation.factors import Numbers
     from counterplay.simulation.policies import Policy
 
-Preset = Literal["mild", "realistic", "strong"]
+Preset = Literal["mild", "medium", "strong"]
 PRESETS: dict[Preset, dict[str, float]] = {  # dials, by world_dials: γ 0.55 and λ 0.3, 0.45, 0.6
     "mild": {"quality": 1.0, "sharpness": 1.0},
-    "realistic": {"quality": 1.0, "sharpness": 2.0},
+    "medium": {"quality": 1.0, "sharpness": 2.0},
     "strong": {"quality": 1.0, "sharpness": 3.0},
 }
 
@@ -44,8 +44,8 @@ class Synthetic(WorldSettings):
         sharpness: How closely it follows its scores.
         n_shown: Mean number of items shown to a user in a round of rate 1.
         drift: Radians that tastes turn in a round.
-        preset: How much of what is personal in the clicks is exposure: mild (30 %), realistic
-            (45 %) or strong (60 %). It sets quality and sharpness where they are not given.
+        preset: How much of what is personal in the clicks is exposure: mild (30%), medium
+            (45%) or strong (60%). It sets quality and sharpness where they are not given.
     """
 
     n_users: Annotated[int, Field(ge=1)] = 2000
