@@ -123,8 +123,18 @@ def test_a_sample_of_users_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_pairs_that_are_never_shown_are_no_error() -> None:
-    """Exposure that vanishes in floating point."""
-    assert np.isfinite(world_dials(world(sharpness=1e4, exposure_noise=0.0))).all()
+    """Exposure that vanishes in floating point, of some items or of all to one user."""
+    assert world_dials(world(sharpness=1e4, exposure_noise=0.0)).lam > 0.8
+    place = exposed_by(world(), 0.5, 0.5)
+    policy: Any = place.policy
+    activity = np.where(np.arange(place.n_users) == 3, -800.0, 0.0)
+    hidden = replace(policy.extra, user_bias=activity)
+    found = world_dials(replace(place, policy=replace(policy, extra=hidden)))
+    assert found == world_dials(place)
+
+
+def test_where_all_is_liked_all_is_exposure() -> None:
+    assert world_dials(world(taste=0.0, quality=0.0, mean_relevance=1 - 1e-16, noise=0.0)) == (1, 1)
 
 
 @pytest.mark.parametrize(("preset", "share"), [("mild", 0.3), ("medium", 0.45), ("strong", 0.6)])

@@ -1,4 +1,4 @@
-"""`counterplay simulate`, `online` and `check-world`: worlds whose truth is known."""
+"""`counterplay simulate` and `counterplay online`: worlds whose truth is known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from counterplay.cli import console
 from counterplay.cli.arguments import check_out
 from counterplay.cli.options import Config, Json, Seed, several_settings
 from counterplay.data.files import write_json
-from counterplay.errors import ConfigError, DataError
+from counterplay.errors import ConfigError
 
 if TYPE_CHECKING:
     from counterplay.data.splits import Split
@@ -277,38 +277,3 @@ def _show(result: dict[str, Any]) -> None:
             ],
         },
     )
-
-
-def check_world(
-    world: WorldDirectory,
-    seed: Annotated[int, typer.Option(help="Random seed of the check.", min=0)] = 0,
-    as_json: Json = False,
-) -> None:
-    """Check that a world is correct, and print its dials: how much of its clicks is exposure.
-
-    Example: counterplay check-world world
-    """
-    from counterplay.simulation.checks import check_world as checked
-    from counterplay.simulation.store import load_world
-    from counterplay.simulation.world_dials import world_dials
-
-    with console.working(f"checking {world.name}"):
-        loaded = load_world(world)
-        findings = checked(loaded, seed=seed)
-        failed = [each for each in findings if not each.ok]
-        dials = None if failed else world_dials(loaded)
-    if as_json:
-        told: list[dict[str, Any]] = [
-            {"name": each.name, "ok": bool(each.ok), "text": each.text} for each in findings
-        ]
-        if dials is not None:
-            shares = {"gamma": dials.gamma, "lambda": dials.lam}
-            told.append({"name": "dials", "ok": True, "text": dials.text, **shares})
-        console.print_json(told)
-    else:
-        console.print_pairs(
-            {each.name: f"{'holds' if each.ok else 'FAILS'}: {each.text}" for each in findings}
-            | ({} if dials is None else {"dials": dials.text})
-        )
-    if failed:
-        raise DataError(failed[0].text)

@@ -31,6 +31,7 @@ _FEWEST = 256  # users of a sample
 _DRAWN = 1 << 17  # random pairs, about
 _AT_ONCE = 1 << 17
 _NEVER = 1e-12  # of a user's likeliest click: what is less likely counts as this
+_NOBODY = 1e-290  # the same, for a user who is shown nothing
 
 
 class WorldDials(NamedTuple):
@@ -69,7 +70,8 @@ def world_dials(world: World) -> WorldDials:
         WorldDials(gamma=0.6, lam=0.6)
     """
     exposures, relevance = _random_pairs(world)
-    found = fit_dials(exposures, relevance, gammas=GAMMA_GRID, lambdas=LAMBDAS, priors=None)
+    # Half of it has the same dials, and may be 1 for every pair.
+    found = fit_dials(exposures, relevance / 2, gammas=GAMMA_GRID, lambdas=LAMBDAS, priors=None)
     return WorldDials(found.gamma, found.lam)
 
 
@@ -87,7 +89,8 @@ def _random_pairs(world: World) -> tuple[Exposures, Numbers]:
         part = slice(begin, begin + size)
         relevant = world.relevance(users[part])
         clicks = world.propensity(users[part]) * relevant
-        np.maximum(clicks, _NEVER * clicks.max(axis=1, keepdims=True), out=clicks)
+        least = np.maximum(_NEVER * clicks.max(axis=1, keepdims=True), _NOBODY)
+        np.maximum(clicks, least, out=clicks)
         by_user = clicks.sum(axis=1)
         log_shares = np.log(clicks / by_user[:, None])
         events += clicks.sum(axis=0)
