@@ -146,14 +146,16 @@ def demo(
 
 
 def demo_world(folder: Path, seed: int) -> Path:
-    """Make the demo's world, unless it is there: a recommender that follows its own scores."""
+    """Make the demo's world, unless it is there: its dials are near those of public data."""
     from counterplay.simulation.synthetic import Synthetic
     from counterplay.simulation.writing import write_world
 
     place = folder / f"world-{seed}"
     if not place.exists():
-        wilful = Synthetic(n_users=2000, n_items=500, n_shown=60, sharpness=3, seed=seed)
-        write_world(wilful.world(), place, rates=(1.0, 0.1, 0.5))
+        settings = Synthetic(
+            n_users=2000, n_items=500, n_shown=60, preset="strong", quality=1.2, seed=seed
+        )
+        write_world(settings.world(), place, rates=(1.0, 0.1, 0.5))
     return place
 
 
