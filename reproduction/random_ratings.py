@@ -28,6 +28,7 @@ from counterplay.metrics.estimates import estimates
 from counterplay.metrics.intervals import effective_sample_size
 from counterplay.seeding import Streams
 from reproduction.agreement import estimator_scores, mean_over_repetitions
+from reproduction.opponents import ALONE, SHARED, weights_by
 from reproduction.rating_candidates import RatingComparison, errors_of, learned
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str], None]
 
-FITTED: tuple[str, ...] = ("propensity", "robust", "robust-shared")
+FITTED: tuple[str, ...] = ("propensity", ALONE, SHARED)
 
 
 def judge_by_random_ratings(
@@ -134,7 +135,7 @@ def _estimated(
     for label, estimator, place in tasks:
         progress(f"seed {stage.streams.seed}: {label}")
         for contestant in contestants:
-            weights = place.weights(estimator, contestant, contestants)
+            weights = weights_by(place, estimator, contestant, contestants)
             for (metric, _), values in place.values(contestant).items():
                 yield {
                     "estimator": label,

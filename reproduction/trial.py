@@ -27,6 +27,7 @@ from counterplay.simulation.online import OnlineTest, online_test
 from counterplay.simulation.values import demand, true_values
 from counterplay.simulation.writing import split_by_rounds
 from reproduction.agreement import estimator_scores
+from reproduction.opponents import ALONE, SHARED, weights_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,6 +47,9 @@ _SCORES = {
     "wins": "win_rate",
     "regret": "regret",
 }
+
+
+AS_TRAINED = "as trained"
 
 
 class Trial(BaseModel):
@@ -175,7 +179,7 @@ def _offline(
         variant = _variant(stage, config, "item", floor)
         yield _said("popularity", "", floor, stage, variant, contestants)
     fresh = [replace(each, exposure=None, link=None) for each in contestants]
-    fitted: tuple[str, ...] = ("propensity", "robust-shared", "robust")
+    fitted: tuple[str, ...] = ("propensity", SHARED, ALONE)
     for kind in config.kinds:
         for floor in config.floors:
             variant = _variant(stage, config, kind, floor)
@@ -184,7 +188,7 @@ def _offline(
                 yield _said(estimator, kind, floor, stage, variant, fresh)
     trained = [each for each in contestants if each.method == "acl"]
     if trained:
-        yield _said("robust", "as trained", LinkSettings().floor, stage, stage, trained)
+        yield _said(ALONE, AS_TRAINED, LinkSettings().floor, stage, stage, trained)
 
 
 def _variant(stage: Stage, config: Trial, kind: Kind, floor: float) -> Stage:
@@ -206,7 +210,8 @@ def _said(
     values: dict[str, list[float]] = {}
     shares = []
     for each in contestants:
-        weights = variant.weights(estimator, each, contestants)
+        trained = kind == AS_TRAINED
+        weights = weights_by(variant, estimator, each, contestants, as_trained=trained)
         shares.append(float(weights.sum() ** 2 / (weights @ weights) / len(weights)))
         for key, rows in stage.values(each).items():
             values.setdefault(_named(*key), []).append(float(rows @ weights / weights.sum()))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from counterplay.evaluation.propensities import (
     Contestant,
     OpponentSettings,
     fitted_propensities,
+    own_propensities,
     popularity,
 )
 from counterplay.learning.config import Training
@@ -36,6 +38,10 @@ pytestmark = [  # few epochs
 ]
 
 QUICK = OpponentSettings(epochs=2, batch_size=64)
+
+
+Kind = Literal["propensity", "opponent"]
+KINDS: tuple[Kind, ...] = ("propensity", "opponent")
 
 
 @dataclass(frozen=True)
@@ -65,22 +71,16 @@ class Stand:
 
     def fitted(
         self,
-        estimator: str,
-        contestant: Contestant,
-        rivals: list[Contestant] | None = None,
+        kind: Literal["propensity", "opponent"],
+        *rivals: Contestant,
         settings: OpponentSettings = QUICK,
         targets: cp.Interactions | None = None,
     ) -> NDArray[np.float64]:
-        return fitted_propensities(
-            estimator,
-            contestant,
-            rivals or [contestant],
-            self.train,
-            self.seen,
-            targets or self.targets,
-            settings,
-            seed=0,
-        )
+        rows = self.train, self.seen, targets or self.targets
+        return fitted_propensities(kind, rivals, *rows, settings, seed=0)
+
+    def own(self, contestant: Contestant) -> NDArray[np.float64]:
+        return own_propensities(contestant, self.train, self.seen, self.targets)
 
 
 @pytest.fixture(scope="module")
@@ -157,21 +157,13 @@ def test_propensity_is_a_model_that_was_fitted_alone(stand: Stand) -> None:
     assert np.ptp(found) > 0.02
 
 
-@pytest.mark.parametrize(
-    ("estimator", "method"), [("propensity", "ps"), ("robust", "acl")], ids=str
-)
-def test_what_a_contestant_was_trained_with_is_taken(
-    estimator: str, method: str, stand: Stand, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("nothing is to be fitted")
-
-    monkeypatch.setattr(propensities, "erm", refuse)
-    monkeypatch.setattr(propensities, "opponent", refuse)
-    contestant = stand.contestant(method)
+def test_what_a_contestant_was_trained_with_is_taken_where_it_is_asked_for(stand: Stand) -> None:
+    contestant = stand.contestant("acl")
     expected = own(contestant, stand, np.ones(len(stand.targets)))
-    np.testing.assert_allclose(stand.fitted(estimator, contestant), expected, rtol=1e-5)
+    np.testing.assert_allclose(stand.own(contestant), expected, rtol=1e-5)
     assert max(expected) - min(expected) > 0.05
+    with pytest.raises(cp.ConfigError, match="found 'acl0', which has none; leave opponent=own"):
+        stand.own(replace(contestant, exposure=None, link=None))
 
 
 def test_with_ratings_the_link_gets_them_as_training_has_them_standardised(
@@ -182,45 +174,36 @@ def test_with_ratings_the_link_gets_them_as_training_has_them_standardised(
     assert train is not None
     contestant = ratings_stand.contestant("acl")
     expected = own(contestant, ratings_stand, (rating - train.mean()) / train.std())
-    np.testing.assert_allclose(ratings_stand.fitted("robust", contestant), expected, rtol=1e-5)
+    np.testing.assert_allclose(ratings_stand.own(contestant), expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("estimator", "method"),
-    [
-        ("propensity", "acl"),
-        ("propensity", "erm"),
-        ("robust", "ps"),
-        ("robust", "erm"),
-        ("robust-shared", "acl"),
-    ],
-    ids=str,
-)
-def test_any_other_is_fitted_and_what_the_contestant_brings_does_not_matter(
-    estimator: str, method: str, stand: Stand
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("method", ["erm", "ps", "acl"])
+def test_what_a_contestant_brings_does_not_matter_where_one_is_fitted(
+    kind: Kind, method: str, stand: Stand
 ) -> None:
     contestant = stand.contestant(method)
     bare = replace(contestant, exposure=None, link=None, method="given")
-    found = stand.fitted(estimator, contestant)
-    assert (found == stand.fitted(estimator, bare)).all()
-    assert (found != own(contestant, stand, np.ones(len(found)))).all()
+    found = stand.fitted(kind, contestant)
+    assert (found == stand.fitted(kind, bare)).all()
+    assert (found != stand.own(contestant)).all()
 
 
-def test_robust_is_against_one_and_shared_against_all(stand: Stand) -> None:
+def test_an_opponent_is_against_all_rivals(stand: Stand) -> None:
     one, same, other = (stand.contestant("erm", seed=seed) for seed in (0, 0, 1))
-    robust = stand.fitted("robust", one, [one, other])
-    shared = stand.fitted("robust-shared", one, [one, other])
-    assert (robust == stand.fitted("robust-shared", one, [one, same])).all()
-    assert (robust != shared).any()
-    assert (shared == stand.fitted("robust-shared", other, [one, other])).all()
-    assert (robust != stand.fitted("robust", other, [one, other])).any()
+    alone = stand.fitted("opponent", one)
+    both = stand.fitted("opponent", one, other)
+    assert (alone == stand.fitted("opponent", one, same)).all()
+    assert (alone != both).any()
+    np.testing.assert_allclose(both, stand.fitted("opponent", other, one), rtol=1e-4)
+    assert (alone != stand.fitted("opponent", other)).any()
 
 
 def test_an_opponent_reads_no_more_than_came_before_the_test(stand: Stand) -> None:
     contestant = stand.contestant("acl", exposure="attn")
     assert contestant.exposure is not None
     assert contestant.link is not None
-    found = stand.fitted("robust", contestant)
+    found = stand.own(contestant)
     windows = Histories(stand.seen).last(stand.targets.user, contestant.exposure.history_length)
     with torch.no_grad():
         scores = contestant.exposure(
@@ -231,15 +214,15 @@ def test_an_opponent_reads_no_more_than_came_before_the_test(stand: Stand) -> No
         expected = contestant.link(scores, torch.ones_like(scores))[:, 0].numpy()
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     earlier = replace(stand, seen=stand.train)
-    assert (found != earlier.fitted("robust", contestant)).any()  # the last row before it counts
+    assert (found != earlier.own(contestant)).any()  # the last row before it counts
 
 
-@pytest.mark.parametrize("estimator", ["propensity", "robust", "robust-shared"])
-def test_the_targets_only_say_where_to_read_the_function(estimator: str, stand: Stand) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_targets_only_say_where_to_read_the_function(kind: Kind, stand: Stand) -> None:
     contestant = stand.contestant("erm")
     some = np.array([1, 3, 5, 20])
-    whole = stand.fitted(estimator, contestant)
-    part = stand.fitted(estimator, contestant, targets=stand.targets.take(some))
+    whole = stand.fitted(kind, contestant)
+    part = stand.fitted(kind, contestant, targets=stand.targets.take(some))
     np.testing.assert_allclose(part, whole[some], rtol=1e-6)
 
 
@@ -247,26 +230,25 @@ def test_evaluating_leaves_the_candidate_as_it_was(stand: Stand) -> None:
     contestant = stand.contestant("erm")
     assert contestant.model is not None
     before = copy.deepcopy(contestant.model.state_dict())
-    for estimator in ("propensity", "robust", "robust-shared"):
-        stand.fitted(estimator, contestant)
+    for kind in KINDS:
+        stand.fitted(kind, contestant)
     for key, value in contestant.model.state_dict().items():
         assert torch.equal(value, before[key]), key
 
 
 def test_no_propensity_is_below_the_floor(stand: Stand) -> None:
     settings = OpponentSettings(epochs=6, batch_size=16, rate=0.3, floor=0.3)
-    found = stand.fitted("robust", stand.contestant("erm"), settings=settings)
+    found = stand.fitted("opponent", stand.contestant("erm"), settings=settings)
     assert found.min() == pytest.approx(0.3)
     assert (found >= 0.3).all()
     assert (found <= 1).all()
     assert found.dtype == np.float64
 
 
-@pytest.mark.parametrize("estimator", ["robust", "robust-shared"])
-def test_an_opponent_needs_somebody_to_play_against(estimator: str, stand: Stand) -> None:
+def test_an_opponent_needs_somebody_to_play_against(stand: Stand) -> None:
     unknown = replace(stand.contestant(), name="als", model=None)
-    with pytest.raises(cp.DataError, match=f"found none with 'als'; .* leave {estimator} out"):
-        stand.fitted(estimator, unknown)
+    with pytest.raises(cp.DataError, match=r"found none with 'als'; .* leave opponent out"):
+        stand.fitted("opponent", unknown)
     assert len(stand.fitted("propensity", unknown)) == len(stand.targets)
 
 
@@ -279,15 +261,14 @@ def test_an_own_opponent_is_of_the_candidates_class(stand: Stand) -> None:
         assert found.dim == 32
 
 
-@pytest.mark.parametrize("estimator", ["robust", "robust-shared"])
-def test_the_scale_of_a_candidates_scores_does_not_matter(estimator: str, stand: Stand) -> None:
+def test_the_scale_of_a_candidates_scores_does_not_matter(stand: Stand) -> None:
     """An opponent is paid in losses, which would hang on it; ranks do not."""
     plain = stand.contestant()
     assert plain.model is not None
     for slope, intercept in ((0.2, 0.0), (5.0, -4.0), (1.0, 3.0)):
         scaled = replace(plain, model=Calibrated(plain.model, slope, intercept))
         np.testing.assert_allclose(
-            stand.fitted(estimator, scaled), stand.fitted(estimator, plain), rtol=1e-3
+            stand.fitted("opponent", scaled), stand.fitted("opponent", plain), rtol=1e-3
         )
 
 

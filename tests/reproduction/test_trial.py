@@ -198,7 +198,7 @@ def test_each_kind_and_floor_is_an_opponent_of_its_own(
     values = []
     for kind, floor in itertools.product(config.kinds, config.floors):
         opponent = OpponentSettings(epochs=2, kind=kind, floor=floor)
-        q = fitted_propensities("robust", alone, [alone], train, seen, split.test, opponent, 1)
+        q = fitted_propensities("opponent", [alone], train, seen, split.test, opponent, 1)
         (said,) = (
             each["values"]["hit@10"][0]
             for each in found["offline"]

@@ -78,12 +78,12 @@ def _weights(stage: Stage, contestants: Sequence[Contestant]) -> Weights:
     return [
         (
             name,
-            None if ESTIMATORS[name].shared else each.name,
+            None if stage.shares(name) else each.name,
             stage.weights(name, each, contestants),
         )
-        for name in stage.config.estimators
+        for name in stage.estimators
         if ESTIMATORS[name].weighs
-        for each in (contestants[:1] if ESTIMATORS[name].shared else contestants)
+        for each in (contestants[:1] if stage.shares(name) else contestants)
     ]
 
 

@@ -1,14 +1,11 @@
 """The estimators, by name: what each assumes of exposure, what it needs, how far it is trusted.
 
-An estimator gives the propensities of held-out rows, whose inverses are their weights. One of one's
-own is a value like those below, entered as `ESTIMATORS["mine"] = Estimator("mine", …)`.
+An estimator gives the propensities of held-out rows, whose inverses are their weights; robust has
+none, and takes the worst case over a box of dials instead. One of one's own is a value like those
+below, entered as `ESTIMATORS["mine"] = Estimator("mine", …)`.
 
-The order of trust goes by what choosing cost where the truth is known. Logged propensities are the
-exposure itself. In the 25 worlds of `reproduction/results/estimators.json` the choices of standard,
-propensity and popularity lost 2.6, 2.9 and 2.9% of the best true value, which is no difference, and
-those of robust-shared 5.9%. Between the three, popularity comes first because its values are near
-the truth, where those of standard are several times too high, and because in the ten worlds of the
-demo standard lost 3.1% and popularity nothing; docs/guide/estimators.md has all of it.
+The order of trust goes by how often decisions were wrong where the truth is known, and by what
+choosing cost: docs/guide/estimators.md has the figures and the commands that made them.
 """
 
 from __future__ import annotations
@@ -39,25 +36,28 @@ class Estimator:
         name: In configurations and records.
         title: What it is called at the beginning of a sentence.
         assumes: What it does and what that rests on; the sentence begins with its name.
-        propensities: Of the rows of a stage `[n]`, for a candidate among its rivals.
+        propensities: Of the rows of a stage `[n]`, for a candidate among its rivals; None takes
+            the worst case over a box of dials.
         needs: What a log alone does not have.
         shared: Whether all candidates have the same weights, so that they can be compared.
         trust: A verdict is that of the estimator with the most; with 0 it chooses for nobody.
         usual: Whether a comparison has it without being asked, where it applies.
         selects: Whether tuning may select by it.
         weighs: Whether weights differ, so that the odds of exposure can be off.
+        clicks: Whether it is of clicks alone, and not of ratings.
     """
 
     name: str
     title: str
     assumes: str
-    propensities: Propensities
+    propensities: Propensities | None
     needs: Literal["propensities", "world"] | None = None
     shared: bool = True
     trust: int = 0
     usual: bool = False
     selects: bool = False
     weighs: bool = True
+    clicks: bool = False
 
     def applies(self, log: Interactions, *, world: bool) -> bool:
         """Tell whether what it needs is there."""
@@ -104,18 +104,27 @@ def _true(stage: Stage, *_: Any) -> NDArray[np.float64]:
     return oracle_propensities(stage.world, stage.targets)
 
 
-def _fitted(name: str) -> Propensities:
+def _fitted(kind: Literal["propensity", "opponent"]) -> Propensities:
     def propensities(
         stage: Stage, contestant: Contestant, rivals: Sequence[Contestant]
     ) -> NDArray[np.float64]:
-        from counterplay.evaluation.propensities import fitted_propensities
+        from counterplay.evaluation.propensities import fitted_propensities, own_propensities
 
+        rows, opponent = (stage.train, stage.seen, stage.targets), stage.config.opponent
+        if opponent.as_trained:
+            return own_propensities(contestant, *rows)
         return fitted_propensities(
-            name, contestant, rivals, stage.train, stage.seen, stage.targets,
-            stage.config.opponent, stage.config.seed, progress=stage.progress,
-        )  # fmt: skip
+            kind, rivals, *rows, opponent, stage.config.seed, progress=stage.progress
+        )
 
     return propensities
+
+
+def _at_the_point(stage: Stage, _: Contestant, rivals: Sequence[Contestant]) -> NDArray[np.float64]:
+    from counterplay.metrics.dials import propensities
+
+    case = stage.worst_case(rivals)
+    return propensities(case.exposures, *case.settings.box().point)
 
 
 ESTIMATORS: dict[str, Estimator] = {
@@ -124,11 +133,10 @@ ESTIMATORS: dict[str, Estimator] = {
         Estimator(
             name="standard",
             title="Standard offline evaluation",
-            assumes="takes every test row at face value, as if users had been shown everything. On "
-            "worlds with a known truth it was far too high: it rewards whoever imitates the old "
-            "exposure.",
+            assumes="counts every test row alike, as if users had been shown everything. It "
+            "overestimates models that imitate the old system.",
             propensities=_ones,
-            trust=2,
+            trust=1,
             usual=True,
             selects=True,
             weighs=False,
@@ -136,39 +144,49 @@ ESTIMATORS: dict[str, Estimator] = {
         Estimator(
             name="popularity",
             title="Weighting by popularity",
-            assumes="weights a row by how rarely its item occurs in training: what is popular is "
-            "taken to have been shown more. Simple, and on worlds with a known truth its values "
-            "were never far behind the nearest.",
+            assumes="weights a row by the inverse of its item's popularity in training: all of "
+            "popularity is taken to be exposure, nothing of it quality.",
             propensities=_by_popularity,
-            trust=4,
+            trust=3,
             usual=True,
             selects=True,
+        ),
+        Estimator(
+            name="dials",
+            title="Weighting by the likeliest dials",
+            assumes="takes one share of popularity and one of taste to be exposure: by default "
+            "55% and 30%, about what randomised data showed.",
+            propensities=_at_the_point,
+            trust=4,
+            usual=True,
+            clicks=True,
+        ),
+        Estimator(
+            name="robust",
+            title="The worst case over exposures",
+            assumes="takes the worst case over all shares of popularity, and up to 40% of taste, "
+            "that may be exposure. Its value is the mean over them; its ends are the least and "
+            "the greatest, sampling included.",
+            propensities=None,
+            trust=5,
+            usual=True,
+            weighs=False,
+            clicks=True,
         ),
         Estimator(
             name="propensity",
             title="Weighting by a fitted exposure model",
-            assumes="weights rows by an exposure model that was fitted alone.",
+            assumes="weights rows by an exposure model that was fitted to the clicks.",
             propensities=_fitted("propensity"),
-            trust=3,
+            trust=2,
             selects=True,
         ),
         Estimator(
-            name="robust",
-            title="The robust evaluation of each candidate alone",
-            assumes="weights rows by the worst exposure for each candidate. Every candidate has "
-            "its own weights, so their values are not compared row by row.",
-            propensities=_fitted("robust"),
-            shared=False,
-        ),
-        Estimator(
-            name="robust-shared",
-            title="The robust evaluation",
-            assumes="weights rows by the worst exposure that the data allow for these candidates, "
-            "one for all of them. On worlds with a known truth it came about as near as "
-            "popularity, and far nearer than standard; it is a worst case, not a measurement.",
-            propensities=_fitted("robust-shared"),
-            trust=1,
-            usual=True,
+            name="opponent",
+            title="Weighting by the paper's opponent",
+            assumes="weights rows by an exposure model that was trained against the candidates. "
+            "Its values are usually close to those of standard.",
+            propensities=_fitted("opponent"),
         ),
         Estimator(
             name="logged",
@@ -176,7 +194,7 @@ ESTIMATORS: dict[str, Estimator] = {
             assumes="weights rows by the propensities that the log itself states.",
             propensities=_logged,
             needs="propensities",
-            trust=5,
+            trust=6,
             usual=True,
             selects=True,
         ),

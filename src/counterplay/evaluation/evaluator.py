@@ -17,6 +17,7 @@ from counterplay.evaluation.records import (
     Group,
     GroupEstimate,
 )
+from counterplay.evaluation.worst_case import box_comparisons, box_estimates, dials_record
 from counterplay.metrics.estimates import Estimate, estimates
 from counterplay.metrics.sensitivity import band_of_mean, bands
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.evaluation.propensities import Contestant
+    from counterplay.evaluation.records import Comparison
     from counterplay.evaluation.stage import Evaluation, Stage
     from counterplay.metrics.estimates import Values
 
@@ -33,13 +35,17 @@ if TYPE_CHECKING:
 def compared(stage: Stage, contestants: Sequence[Contestant]) -> EvaluationRecord:
     """Return all estimates and bands, and the differences under estimators that all share."""
     result = evaluated(stage, contestants)
-    comparisons = tuple(
-        found
-        for estimator in stage.config.estimators
-        if ESTIMATORS[estimator].shared and len(contestants) > 1
-        for found in stage.compared(estimator, contestants)
-    )
-    return result.model_copy(update={"comparisons": comparisons})
+    if len(contestants) < 2:
+        return result
+    comparisons: list[Comparison] = []
+    dials = None
+    for estimator in stage.estimators:
+        if ESTIMATORS[estimator].propensities is None:
+            comparisons += box_comparisons(stage, contestants)
+            dials = dials_record(stage, contestants)
+        elif stage.shares(estimator):
+            comparisons += stage.compared(estimator, contestants)
+    return result.model_copy(update={"comparisons": tuple(comparisons), "dials": dials})
 
 
 def evaluated(stage: Stage, contestants: Sequence[Contestant]) -> EvaluationRecord:
@@ -47,9 +53,15 @@ def evaluated(stage: Stage, contestants: Sequence[Contestant]) -> EvaluationReco
     config, users = stage.config, stage.targets.user
     found: list[CandidateEstimate] = []
     limits: list[Band] = []
+    over_the_box = {}
+    if any(ESTIMATORS[each].propensities is None for each in stage.estimators):
+        over_the_box = box_estimates(stage, contestants)
     for contestant in contestants:
         name, values = contestant.name, stage.values(contestant)
-        for estimator in config.estimators:
+        for estimator in stage.estimators:
+            if ESTIMATORS[estimator].propensities is None:
+                found += over_the_box[name]
+                continue
             weights = stage.weights(estimator, contestant, contestants)
             rng = stage.streams.numpy("bootstrap")
             estimated = _estimates(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from counterplay.errors import CounterplayWarning, DataError
+from counterplay.errors import ConfigError, CounterplayWarning, DataError
 from counterplay.learning.batches import Batches, PairBatches
 from counterplay.learning.config import Game, LinkSettings
 from counterplay.learning.fitting import STILL
@@ -56,6 +56,7 @@ class OpponentSettings(BaseModel):
         epochs: Maximum number; it stops when the objective stands still.
         n_negatives: Sampled items a row.
         batch_size: Rows a batch, at most; a short log has smaller ones, to be learnt from at all.
+        as_trained: Take the exposure model that each run was trained with, and fit none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -68,6 +69,13 @@ class OpponentSettings(BaseModel):
     epochs: Annotated[int, Field(ge=1)] = 50
     n_negatives: Annotated[int, Field(ge=1)] = 4
     batch_size: Annotated[int, Field(ge=1)] = 8192
+    as_trained: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own(cls, given: object) -> object:
+        """Read "own" as the exposure model of each run."""
+        return {"as_trained": True} if given == "own" else given
 
     def game(self, log: Interactions, seed: int) -> Game:
         """Return how to fit it."""
@@ -78,7 +86,7 @@ class OpponentSettings(BaseModel):
             seed=seed,
             exposure_rate=self.rate,
             batch_size=min(self.batch_size, max(1, len(log) // _STEPS)),
-            **self.model_dump(exclude={"kind", "dim", "floor", "batch_size"}),
+            **self.model_dump(exclude={"kind", "dim", "floor", "batch_size", "as_trained"}),
         )
 
     def build(self, log: Interactions, seed: int, own: ModelSettings | None = None) -> Scorer:
@@ -117,10 +125,26 @@ class Contestant:
     batches: PairBatches | None = None
     settings: ModelSettings | None = None
 
+    @property
+    def is_personal(self) -> bool:
+        """Whether its scores of an item differ from user to user."""
+        return self.settings is None or self.settings.name != "pop"
+
+
+def own_propensities(
+    contestant: Contestant, train: Interactions, seen: Interactions, targets: Interactions
+) -> NDArray[np.float64]:
+    """Return the propensities of the targets by the exposure model that a run was trained with."""
+    if contestant.exposure is None or contestant.link is None:
+        raise ConfigError(
+            "opponent=own needs candidates that were trained with an exposure model; found "
+            f"'{contestant.name}', which has none; leave opponent=own out, and one is fitted"
+        )
+    return _at(contestant.exposure, contestant.link, train, seen, targets)
+
 
 def fitted_propensities(
-    estimator: str,
-    contestant: Contestant,
+    kind: Literal["propensity", "opponent"],
     rivals: Sequence[Contestant],
     train: Interactions,
     seen: Interactions,
@@ -130,25 +154,17 @@ def fitted_propensities(
     *,
     progress: Steps = lambda *_: None,
 ) -> NDArray[np.float64]:
-    """Return the propensities of the targets by a model: propensity, robust or robust-shared.
+    """Return the propensities of the targets by a model that is fitted now.
 
-    A run's own exposure model is used where nobody else is weighted by it.
+    It is fitted to the clicks alone (propensity), or against all rivals at once (opponent).
     """
-    trained = {"propensity": "ps", "robust": "acl"}.get(estimator)
-    alone = estimator == "robust" or len(rivals) == 1
-    if alone and contestant.method == trained and contestant.exposure is not None:
-        assert contestant.link is not None
-        return _at(contestant.exposure, contestant.link, train, seen, targets)
-    kin = rivals[0] if estimator == "robust-shared" else contestant
-    exposure = settings.build(train, seed, kin.settings)
+    exposure = settings.build(train, seed, rivals[0].settings)
     game = settings.game(train, seed)
-    text = f"evaluating: {estimator}" + ("" if kin is rivals[0] else f", {contestant.name}")
-    watch = [lambda epoch: progress(text, epoch.epoch + 1, game.epochs)]
-    if estimator == "propensity":
+    watch = [lambda epoch: progress(f"evaluating: {kind}", epoch.epoch + 1, game.epochs)]
+    if kind == "propensity":
         erm(exposure, replace(train, rating=None), game.plain(), callbacks=watch)
     else:
-        everybody = list(rivals) if estimator == "robust-shared" else [contestant]
-        players, batches = _playable(everybody, estimator)
+        players, batches = _playable(rivals, kind)
         models = [
             _calibrated(each.model, train, game) if each.batches is None else each.model
             for each in players
@@ -157,7 +173,7 @@ def fitted_propensities(
         fit = opponent(models, exposure, train, game, batches=batches, callbacks=watch)
         if len(fit.epochs) == game.epochs and _moves([each.objective for each in fit.epochs]):
             warnings.warn(
-                f"{estimator}: the opponent was still moving after {game.epochs} epochs; raise "
+                f"{kind}: the opponent was still moving after {game.epochs} epochs; raise "
                 "epochs of the opponent's settings",
                 CounterplayWarning,
                 stacklevel=2,

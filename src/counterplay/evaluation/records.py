@@ -149,6 +149,46 @@ class Comparison(OfMetric):
         return beyond_chance(self.p, self.level)
 
 
+class LeadMap(OfMetric):
+    """How far one candidate is before another at each pair of dials.
+
+    Attributes:
+        first: One candidate.
+        second: The other.
+        value: First minus second, at each pair.
+        low: Its lower end, one-sided, for all rivals at once; None where there is none.
+    """
+
+    first: Text
+    second: Text
+    value: tuple[float, ...]
+    low: tuple[Number, ...]
+
+
+class DialsRecord(Record):
+    """The worst case of an evaluation, and what it rests on.
+
+    Attributes:
+        dials: Pairs of γ and λ, the shares of popularity and of taste that are exposure.
+        box: The pairs that are held possible.
+        point: The likeliest.
+        coefficients: Of the click model: of popularity, and of each personalised candidate.
+        n_fitted: Rows that the click model was fitted on.
+        n_left_out: Rows that it was not, because their users have seen nearly all items.
+        error: Of the logarithm of a propensity, by the sample of users that sums come from.
+        leads: Of each candidate over each other.
+    """
+
+    dials: tuple[tuple[float, float], ...]
+    box: tuple[tuple[float, float], ...]
+    point: tuple[float, float]
+    coefficients: dict[Text, float]
+    n_fitted: int
+    n_left_out: int
+    error: float
+    leads: tuple[LeadMap, ...]
+
+
 class _Weights(Record):
     estimator: str
     candidate: Text | None  # None where all candidates share them
@@ -241,13 +281,14 @@ class EvaluationRecord(Shown, Record):
     bands: tuple[Band, ...] = ()
     cold: ColdRows | None = None
     comparisons: tuple[Comparison, ...] = ()
+    dials: DialsRecord | None = None
     diagnostics: Diagnostics | None = None
     notes: tuple[Text, ...] = ()
 
     @model_serializer(mode="wrap")
     def _written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what a comparison or a study adds, where this is none."""
-        absent = {"comparisons", "diagnostics"} - self.model_fields_set
+        absent = {"comparisons", "dials", "diagnostics"} - self.model_fields_set
         return {name: value for name, value in dump(self).items() if name not in absent}
 
     def to_rows(self) -> list[dict[str, Any]]:

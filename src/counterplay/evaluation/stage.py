@@ -9,10 +9,11 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from counterplay.data.splits import TEST, VALIDATION
-from counterplay.errors import DataError
+from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.estimators import ESTIMATORS, known
 from counterplay.evaluation.propensities import Contestant, OpponentSettings
 from counterplay.evaluation.records import Comparison
+from counterplay.evaluation.worst_case import DialSettings, WorstCase, worst_case
 from counterplay.metrics.comparison import beyond_chance, compare
 from counterplay.metrics.estimates import finite, weights_of
 from counterplay.metrics.intervals import BEYOND, resamples_needed
@@ -57,7 +58,9 @@ class Evaluation(BaseModel):
         level: Of the intervals.
         n_resamples: Of the bootstrap; the higher the level, the more it needs.
         part: Which rows; test is for the end.
-        opponent: The exposure model where a candidate brings none.
+        opponent: The exposure model of the estimators propensity and opponent; "own" is that of
+            each run, whose candidates are then not compared.
+        dials: Which exposures are held possible, for the estimators dials and robust.
         memory: Bytes of scores at a time.
         seed: Of all streams.
     """
@@ -71,6 +74,7 @@ class Evaluation(BaseModel):
     estimators: Annotated[tuple[EstimatorName, ...], Field(min_length=1)] = (
         "standard",
         "popularity",
+        "dials",
         "robust",
     )
     normalise: bool = True
@@ -82,6 +86,7 @@ class Evaluation(BaseModel):
     n_resamples: Annotated[int, Field(validate_default=True)] = 1000
     part: Literal["test", "validation"] = "test"
     opponent: OpponentSettings = OpponentSettings()
+    dials: DialSettings = DialSettings()
     memory: Annotated[int, Field(ge=1)] = MEMORY
     seed: Annotated[int, Field(ge=0)] = 0
 
@@ -124,6 +129,32 @@ class Stage:
         self._values: dict[str, dict[tuple[str, int], NDArray[np.float64]]] = {}
         self._weights: dict[tuple[str, str], NDArray[np.float64]] = {}
         self._candidates: NDArray[np.int32] | None = None
+        self._worst_cases: dict[tuple[str, ...], WorstCase] = {}
+
+    @property
+    def estimators(self) -> tuple[str, ...]:
+        """Those that were asked for; of the usual ones, those that are of these rows."""
+        names = self.config.estimators
+        of_clicks = [name for name in names if self.explicit and ESTIMATORS[name].clicks]
+        if of_clicks and "estimators" in self.config.model_fields_set:
+            raise ConfigError(
+                f"the estimator {of_clicks[0]} is of clicks; found predicted ratings; choose "
+                "another one"
+            )
+        return tuple(name for name in names if name not in of_clicks)
+
+    def shares(self, estimator: EstimatorName) -> bool:
+        """Tell whether all contestants have the same weights, so that they can be compared."""
+        own = self.config.opponent.as_trained and estimator in ("propensity", "opponent")
+        return ESTIMATORS[estimator].shared and not own
+
+    def worst_case(self, contestants: Sequence[Contestant]) -> WorstCase:
+        """Return the contestants under all dials that are held possible."""
+        names = tuple(each.name for each in contestants)
+        if names not in self._worst_cases:
+            self.progress("evaluating: robust", 0, 1)
+            self._worst_cases[names] = worst_case(self, contestants)
+        return self._worst_cases[names]
 
     @property
     def protocol(self) -> str:
@@ -163,10 +194,12 @@ class Stage:
         self, estimator: EstimatorName, contestant: Contestant, rivals: Sequence[Contestant]
     ) -> NDArray[np.float64]:
         """Return the inverse propensities of the rows."""
-        key = estimator, "" if ESTIMATORS[estimator].shared else contestant.name
+        key = estimator, "" if self.shares(estimator) else contestant.name
         if key not in self._weights:
-            ESTIMATORS[estimator].check(self.targets, world=self.world is not None)
-            q = ESTIMATORS[estimator].propensities(self, contestant, rivals)
+            found = ESTIMATORS[estimator]
+            found.check(self.targets, world=self.world is not None)
+            assert found.propensities is not None, "a worst case has no weights"
+            q = found.propensities(self, contestant, rivals)
             self._weights[key] = weights_of(q, clip=self.config.clip)
         return self._weights[key]
 

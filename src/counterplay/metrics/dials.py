@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from counterplay.errors import ConfigError, DataError
 
@@ -109,9 +109,7 @@ class Surface:
         two differ in fewer than seven users: chance alone could do that.
         """
         one, other = self._place(first), self._place(second)
-        spread = self.covariances[:, one, one] + self.covariances[:, other, other]
-        spread = spread - 2 * self.covariances[:, one, other]
-        error = np.sqrt(np.maximum(spread, 0))
+        error = self._errors(one, other)
         reach = _quantile(1 - (1 - level) / n_tests) * error
         if 0 < self.differing[one, other] < _FEWEST:
             reach = np.full(len(error), np.inf)
@@ -134,6 +132,28 @@ class Surface:
         """
         rivals = [each for each in self.names if each != name]
         return {rival: self.lead(name, rival, level=level, n_tests=len(rivals)) for rival in rivals}
+
+    def p_value(self, first: str, second: str, *, n_tests: int = 1) -> float:
+        """Return the smallest 1 − level at which one of the two leads the other over the box."""
+        return min(
+            1.0, *(n_tests * self._chance(*pair) for pair in ((first, second), (second, first)))
+        )
+
+    def _chance(self, first: str, second: str) -> float:
+        """Return the greatest probability over the box that chance alone puts the first so far."""
+        one, other = self._place(first), self._place(second)
+        if self.differing[one, other] < _FEWEST:
+            return 1.0
+        ahead = (self.values[:, one] - self.values[:, other])[:-1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            away = np.nan_to_num(ahead / self._errors(one, other)[:-1], nan=0.0)  # 0 / 0: equal
+        return float(ndtr(-away).max())
+
+    def _errors(self, one: int, other: int) -> Floats:
+        """Return the standard error of a difference at each pair of dials, `[G + 1]`."""
+        spread = self.covariances[:, one, one] + self.covariances[:, other, other]
+        found: Floats = np.sqrt(np.maximum(spread - 2 * self.covariances[:, one, other], 0))
+        return found
 
     def ends(self, name: str, *, level: float = 0.95) -> tuple[float, float]:
         """Return the least lower and the greatest upper end of a value over the box."""

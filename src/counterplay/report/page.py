@@ -24,6 +24,7 @@ from counterplay.report.sensitivity import sensitivity_section
 from counterplay.report.summary import TRUTH, Summary, summary
 from counterplay.report.training import training_section
 from counterplay.report.words import plain
+from counterplay.report.worst_case import worst_case_section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from counterplay.study.records import Findings
 
 SECTIONS: tuple[Callable[[Findings], Section | None], ...] = (
+    worst_case_section,
     estimates_section,
     differences_section,
     sensitivity_section,

@@ -60,7 +60,7 @@ def summary(record: Findings) -> Summary:
     """Return what stands at the top."""
     verdict, shown = record.verdict, metric(*record.key) if record.key else ""
     if verdict:
-        return Summary(verdict.headline, verdict.sentences, shown, _decided(verdict))
+        return Summary(verdict.headline, verdict.said, shown, _decided(verdict))
     names = [run.name for run in record.runs]
     choices = _leaders(record)
     trained = f"{len(names)} run{'s' if len(names) != 1 else ''}"

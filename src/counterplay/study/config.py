@@ -204,6 +204,7 @@ class StudyConfig(BaseModel):
             each.name
             for each in ESTIMATORS.values()
             if each.usual and each.needs not in spared
+            if not (each.clicks and self.feedback == "ratings")
             if each.applies(split.interactions, world=world)
         )
         return Evaluation(**usual | _set(self.evaluation))

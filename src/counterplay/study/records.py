@@ -77,8 +77,42 @@ class Truth(Record):
     regret: dict[str, float]
 
 
+class OnlinePlan(Record):
+    """An online test that would decide between two candidates.
+
+    Attributes:
+        candidate: The one that leads.
+        rival: The one that is nearest to it.
+        difference: Of the metric that decides, at the likeliest dials.
+        users: In each of the two arms; None where the difference is too small to be found.
+    """
+
+    candidate: Text
+    rival: Text
+    difference: float
+    users: int | None
+
+
 class Verdict(Record):
-    """What to ship by the most trusted estimator, and what the others say."""
+    """What to ship by the most trusted estimator, and what the others say.
+
+    Attributes:
+        metric: That decides.
+        k: Its cutoff.
+        smaller_is_better: Whether a smaller value is the better one.
+        estimator: The most trusted one.
+        decided: Whether its leader is ahead of every rival beyond chance.
+        leader: Whom it puts first.
+        recommended: The leader, where that is decided.
+        choices: What each estimator puts first.
+        truth: In a world, who is truly the best.
+        headline: What to do.
+        reservations: What speaks against it.
+        next_steps: What to do where nothing is decided.
+        sentences: What each estimator says.
+        left: Who may be the best, where nothing is decided.
+        online: The test that would decide.
+    """
 
     metric: str
     k: int
@@ -90,7 +124,16 @@ class Verdict(Record):
     choices: tuple[Choice, ...]
     truth: Truth | None
     headline: Text = ""
+    reservations: tuple[Text, ...] = ()
+    next_steps: tuple[Text, ...] = ()
     sentences: tuple[Text, ...] = ()
+    left: tuple[Text, ...] = ()
+    online: OnlinePlan | None = None
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """All that is said after the headline."""
+        return *self.reservations, *self.next_steps, *self.sentences
 
     @property
     def key(self) -> Key:
@@ -206,7 +249,8 @@ class Study(Shown):
     @property
     def verdict(self) -> str:
         """What to ship, and how sure that is, in words."""
-        return "\n".join([self.record.verdict.headline, *self.record.verdict.sentences])
+        found = self.record.verdict
+        return "\n".join([found.headline, *found.said])
 
     @property
     def recommended(self) -> str | None:

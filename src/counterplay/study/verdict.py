@@ -1,12 +1,12 @@
 """What an evaluation says in plain words: what to ship, how sure that is, and what would turn it.
 
 Each estimator that all candidates share puts one of them first, and its choice is decided where
-that one is ahead of every other beyond chance, all pairs of the estimator judged at once. The
-verdict is that of the most trusted one that is there (`counterplay.evaluation.estimators` has the
-order), and recommends its choice only where it is decided. The headline says no more than that:
-others agree where they choose the same one and are decided themselves, and where another one is
-preferred, or a small error in the odds of exposure would turn the order, the verdict has a
-reservation. In a world, the truth says who was right, and what the others' choices lose.
+that one is ahead of every other beyond chance, all rivals judged at once. The verdict is that of
+the most trusted estimator that is there (`counterplay.evaluation.estimators` has the order), and
+recommends its choice only where it is decided. From clicks alone that is the worst case over a box
+of dials: "Ship" needs a lead whichever of those exposures is right. A lead that holds on a part of
+the box is said with that part. Otherwise the verdict names who is left, and the online test that
+would decide. In a world, the truth says who was right, and what the others' choices lose.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from typing import TYPE_CHECKING
 from counterplay.display import named as shown
 from counterplay.evaluation.estimators import ESTIMATORS, trusted
 from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
+from counterplay.evaluation.worst_case import ROBUST
 from counterplay.metrics.measures import SMALLER_IS_BETTER
+from counterplay.study.reach import holds, left, next_steps, plan
 from counterplay.study.records import Choice, Lead, Truth, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from counterplay.evaluation.deployment import TrueValue
-    from counterplay.evaluation.records import Comparison, EvaluationRecord, Key
+    from counterplay.evaluation.records import Comparison, EvaluationRecord, Key, LeadMap
 
 _ROUNDING = 1e-12  # values closer than that are equal
 _SLIGHT = 1.25  # odds of exposure are easily off by that factor
+_FEW_ROWS = 200  # to judge what is personal by
 _NOT_SURE = "not beyond chance"
 
 
@@ -56,12 +59,19 @@ def verdict(evaluation: EvaluationRecord, truth: Sequence[TrueValue] | None = No
         choices=choices,
         truth=None if truth is None else _truth(truth, key, choices),
     )
-    sentences = (
-        *(_says(each, key) for each in choices if ESTIMATORS[each.estimator].trust),
-        *_turns(decisive),
-        *_truly(found, decisive),
+    others = [each for each in choices if ESTIMATORS[each.estimator].trust and each is not decisive]
+    return found.model_copy(
+        update={
+            **_undecided(evaluation, decisive, key),
+            "headline": _headline(evaluation, found, decisive),
+            "reservations": tuple(_reservations(evaluation, decisive, others)),
+            "sentences": (
+                *(_says(each, key) for each in (decisive, *others)),
+                *(_turns(decisive) if decisive.flip is None or decisive.flip >= _SLIGHT else ()),
+                *_truly(found, decisive),
+            ),
+        }
     )
-    return found.model_copy(update={"headline": _headline(found, decisive), "sentences": sentences})
 
 
 def _choice(evaluation: EvaluationRecord, estimator: str, key: Key) -> Choice:
@@ -119,8 +129,26 @@ def _truth(truth: Sequence[TrueValue], key: Key, choices: Sequence[Choice]) -> T
     return Truth(candidate=best, values=values, regret=regret)
 
 
-def _headline(found: Verdict, decisive: Choice) -> str:
-    """Say what to ship; then what others would have shipped, and in a world who was right."""
+def _leads(evaluation: EvaluationRecord, name: str, key: Key) -> list[LeadMap]:
+    """Return the maps of a candidate's leads."""
+    leads = evaluation.dials.leads if evaluation.dials else ()
+    return [each for each in leads if each.key == key and each.first == name]
+
+
+def _undecided(evaluation: EvaluationRecord, decisive: Choice, key: Key) -> dict[str, object]:
+    """Return who may be the best, and the test that would decide; nothing where that is known."""
+    if decisive.decided or decisive.runner_up is None:
+        return {}
+    name, rival = decisive.candidate, decisive.runner_up
+    rivals: tuple[str, ...] = (rival,)
+    if decisive.estimator == ROBUST and evaluation.dials:
+        rivals = left(_leads(evaluation, name, key), evaluation.dials) or rivals
+    rest, test = (name, *rivals), plan(evaluation, key, name, rival)
+    return {"left": rest, "online": test, "next_steps": next_steps(rest, test)}
+
+
+def _headline(evaluation: EvaluationRecord, found: Verdict, decisive: Choice) -> str:
+    """Say what to ship, or that it is not decided, and why; in a world, who was right."""
     name, rival = decisive.candidate, decisive.runner_up
     if rival is None:
         return f"There is one candidate, {name}: nothing to choose from."
@@ -128,58 +156,42 @@ def _headline(found: Verdict, decisive: Choice) -> str:
     if _tied(decisive):
         text = f"Undecided: {name} and {rival} do equally well."
     elif not decisive.decided:
-        text = f"Undecided: {name} leads, but {_NOT_SURE}; {rival} may be as good."
-    judges = [name for name, each in ESTIMATORS.items() if not each.trust]  # and choose for nobody
-    silent = (*judges, decisive.estimator)
-    others = [each for each in found.choices if each.estimator not in silent]
-    text += _agreement([each for each in others if each.candidate == name], others, decisive)
-    text += "".join(_dissent(each) for each in others if each.candidate != name)
-    if decisive.decided and decisive.flip is not None and decisive.flip < _SLIGHT:
-        text += f" One reservation: {decisive.turned_by} may be better if the odds of exposure "
-        text += f"are off by {_factor(decisive.flip)}."
+        leads = _leads(evaluation, name, found.key)
+        part = None
+        if decisive.estimator == ROBUST and evaluation.dials:
+            part = holds(evaluation.dials, leads)
+        text = f"Undecided: {name} is first, but {_NOT_SURE} against {rival}."
+        if part is not None:
+            text = f"{name} leads {part}. Otherwise {rival} may be better."
     if found.truth:
-        best = found.truth.candidate
-        text += f" In truth {best} is the best."
+        text += f" In truth {found.truth.candidate} is the best."
     return text
 
 
-def _agreement(agreeing: list[Choice], others: list[Choice], decisive: Choice) -> str:
-    """Say who chooses the same, and how surely; nothing where nothing is decided."""
-    if not agreeing or not decisive.decided:
-        return ""
-    sure = [each for each in agreeing if each.decided]
-    if len(agreeing) == len(others):
-        if sure == agreeing:
-            return " Every estimator agrees."
-        if not sure:
-            return f" The others choose it too, but {_NOT_SURE}."
-    doubtful = [each for each in agreeing if not each.decided]
-    text = f" {_listed(sure)} ship{'s' * (len(sure) == 1)} it too." if sure else ""
-    if doubtful:
-        text += f" {_listed(doubtful)} choose{'s' * (len(doubtful) == 1)} it too, but {_NOT_SURE}."
-    return text
+def _reservations(
+    evaluation: EvaluationRecord, decisive: Choice, others: list[Choice]
+) -> list[str]:
+    """Say what speaks against the choice."""
+    if decisive.runner_up is None:
+        return []
+    said = [_dissent(each) for each in others if each.candidate != decisive.candidate]
+    if decisive.flip is not None and decisive.flip < _SLIGHT:
+        said += _turns(decisive)
+    dials = evaluation.dials
+    if decisive.estimator == ROBUST and dials is not None and dials.n_fitted < _FEW_ROWS:
+        said.append(
+            f"What is personal in the clicks was judged by {dials.n_fitted:,} rows only; hold out "
+            "more validation rows."
+        )
+    return said
 
 
 def _dissent(choice: Choice) -> str:
-    """Say what an estimator prefers instead; standard's word is a warning, not a reservation."""
-    estimator, other, sure = choice.estimator, choice.candidate, choice.decided
-    if estimator == "standard":
-        if sure:
-            return f" {ESTIMATORS[estimator].title} would have shipped {other}."
-        return f" {ESTIMATORS[estimator].title} puts {other} first, but {_NOT_SURE}."
-    said = f" One reservation: {_lower(ESTIMATORS[estimator].title)} prefers {other}"
-    return f"{said}." if sure else f"{said}, but {_NOT_SURE}."
-
-
-def _listed(choices: list[Choice]) -> str:
-    """Name estimators as a sentence does that begins with them."""
-    first, *rest = [ESTIMATORS[each.estimator].title for each in choices]
-    *middle, last = [first, *(_lower(each) for each in rest)]
-    return f"{', '.join(middle)} and {last}" if middle else last
-
-
-def _lower(words: str) -> str:
-    return words[:1].lower() + words[1:]
+    """Say what an estimator prefers instead, and how surely."""
+    title, other = ESTIMATORS[choice.estimator].title, choice.candidate
+    if choice.decided:
+        return f"{title} would ship {other}."
+    return f"{title} puts {other} first, but {_NOT_SURE}."
 
 
 def _says(choice: Choice, key: Key) -> str:
@@ -234,7 +246,7 @@ def _truly(found: Verdict, decisive: Choice) -> list[str]:
         return []
     best, values = truth.candidate, truth.values
     text = [f"In truth {best} is the best, with {found.metric}@{found.k} {values[best]:.4f}."]
-    for estimator in dict.fromkeys(("standard", decisive.estimator, "robust-shared")):
+    for estimator in dict.fromkeys(("standard", "popularity", decisive.estimator)):
         if estimator not in truth.regret:
             continue
         choice = next(each for each in found.choices if each.estimator == estimator)
@@ -242,7 +254,18 @@ def _truly(found: Verdict, decisive: Choice) -> list[str]:
         said = f"lost {lost:.1%} of that by its choice"
         if lost == 0:
             said = "chose it" if name == best else "chose one that is as good"
-        if values[name] > 0:
-            said += f", and promised {choice.value / values[name]:.1f} times what is true of {name}"
-        text.append(f"{ESTIMATORS[estimator].title} {said}.")
+        text.append(
+            f"{ESTIMATORS[estimator].title} {said}{_over(choice.value, values[name], name)}."
+        )
     return text
+
+
+def _over(value: float, true: float, name: str) -> str:
+    """Say how far a value is from the truth."""
+    if not (value > 0 and true > 0):
+        return ""
+    factor = value / true
+    if 0.95 <= factor <= 1.05:
+        return f", and estimated {name} within 5% of its true value"
+    way, times = ("over", factor) if factor > 1 else ("under", 1 / factor)
+    return f", and {way}estimated {name} by a factor of {times:.1f}"

@@ -56,6 +56,7 @@ class EstimatorContract:
 
     def _propensities(self) -> list[NDArray[np.float64]]:
         stage, contestants = self._stage()
+        assert self.estimator.propensities is not None, "a worst case has no propensities"
         with without_notes():
             return [self.estimator.propensities(stage, each, contestants) for each in contestants]
 

@@ -1,0 +1,234 @@
+"""The worst case of an evaluation: its candidates under every exposure that a box of dials allows.
+
+A click model is fitted on the validation rows, or on halves of the users where the rows that are
+weighted are the validation rows or there are none (`counterplay.metrics.click_model`). With it the
+held-out rows are weighted at each pair of dials (`counterplay.metrics.dials`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from itertools import combinations, permutations
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from counterplay.errors import CounterplayWarning, DataError
+from counterplay.evaluation.records import CandidateEstimate, Comparison, DialsRecord, LeadMap
+from counterplay.metrics.click_model import N_NEGATIVES, ClickModel, fit_click_model
+from counterplay.metrics.dials import (
+    GAMMAS,
+    LAMBDAS,
+    POINT,
+    Box,
+    Surface,
+    propensities,
+    surface,
+)
+from counterplay.metrics.estimates import finite
+from counterplay.metrics.intervals import top_share
+from counterplay.metrics.item_sums import candidate_ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from counterplay.evaluation.propensities import Contestant
+    from counterplay.evaluation.records import Key
+    from counterplay.evaluation.stage import Stage
+    from counterplay.metrics.click_model import Exposures
+
+ROBUST = "robust"
+Share = Annotated[float, Field(ge=0, le=1)]
+MAP = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)  # λ that a map of a lead shows, beyond the box too
+_FOLDS = 2  # of users, where there are no other rows to fit the click model on
+
+
+class DialSettings(BaseModel):
+    """Which exposures are held possible; by default every share of popularity, λ to 0.4.
+
+    Attributes:
+        popularity_share: γ, if it is known: which share of popularity is exposure.
+        personal_share: λ, if it is known: which share of the personal part of clicks is exposure.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    popularity_share: Share | None = None
+    personal_share: Share | None = None
+
+    def box(self) -> Box:
+        """Return the dials that the worst case is taken over, and the likeliest of them."""
+        gamma, lam = self.popularity_share, self.personal_share
+        point = POINT[0] if gamma is None else gamma, POINT[1] if lam is None else lam
+        return Box.grid(
+            GAMMAS if gamma is None else (gamma,), LAMBDAS if lam is None else (lam,), point
+        )
+
+    def map(self) -> Box:
+        """Return the dials of the box, and those around it that a map shows."""
+        box = self.box()
+        gammas = sorted({*GAMMAS, *(gamma for gamma, _ in box.dials)})
+        lambdas = sorted({*MAP, *(lam for _, lam in box.dials)})
+        return Box.grid(gammas, lambdas, box.point)
+
+
+@dataclass(frozen=True, slots=True)
+class WorstCase:
+    """The candidates of a stage over the map of dials.
+
+    Attributes:
+        settings: Which dials are held possible.
+        model: The click model.
+        exposures: Of the stage's rows.
+        maps: By metric and cutoff, values over the whole map.
+    """
+
+    settings: DialSettings
+    model: ClickModel
+    exposures: Exposures
+    maps: dict[Key, Surface]
+
+    @property
+    def top_share(self) -> float:
+        """The share of the heaviest hundredth of the rows in all weights, at the worst dials."""
+        return max(
+            top_share(1 / propensities(self.exposures, *each)) for each in self.settings.box().dials
+        )
+
+    def surface(self, key: Key) -> Surface:
+        """Return the values over the box alone."""
+        whole, box = self.maps[key], self.settings.box()
+        places = [*(whole.box.dials.index(each) for each in box.dials), -1]
+        return replace(
+            whole,
+            box=box,
+            values=whole.values[places],
+            covariances=whole.covariances[places],
+            ess=whole.ess[places],
+        )
+
+
+def worst_case(stage: Stage, contestants: Sequence[Contestant]) -> WorstCase:
+    """Fit the click model, and value the contestants over the map of dials."""
+    settings = stage.config.dials
+    validation = stage.split.validation
+    apart = stage.config.part == "test" and len(validation) > 0
+    personal = [each.scores for each in contestants if each.is_personal]
+    unseen = stage.seen.n_items - np.bincount(stage.seen.user)
+    try:
+        model = fit_click_model(
+            validation if apart else stage.targets,
+            personal,
+            train=stage.split.train if apart else stage.seen,
+            seen=stage.seen,
+            lambdas=settings.map().lambdas,
+            rng=stage.streams.numpy("click model"),
+            n_folds=1 if apart else _FOLDS,
+            n_negatives=int(np.clip(np.median(unseen) // 2, 1, N_NEGATIVES)),
+            memory=stage.config.memory,
+        )
+    except DataError as error:  # too few rows, or users who have seen everything
+        warnings.warn(
+            f"what is personal in the clicks could not be judged ({error}): the worst case is "
+            "over popularity alone",
+            CounterplayWarning,
+            stacklevel=2,
+        )
+        model = ClickModel.impersonal(stage.train, len(personal), settings.map().lambdas)
+    targets = stage.targets
+    ranks = candidate_ranks(personal, targets, stage.seen, memory=stage.config.memory)
+    exposures = model.at(targets.user, targets.item, ranks)
+    maps = {
+        key: surface(
+            {each.name: stage.values(each)[key] for each in contestants},
+            exposures,
+            np.asarray(targets.user),
+            settings.map(),
+        )
+        for key in stage.values(contestants[0])
+    }
+    return WorstCase(settings, model, exposures, maps)
+
+
+def box_estimates(
+    stage: Stage, contestants: Sequence[Contestant]
+) -> dict[str, list[CandidateEstimate]]:
+    """Return by candidate the mean of each value over the box, between its two ends.
+
+    Sampling is in the ends; the effective sample size is the smallest of the box.
+    """
+    case, level = stage.worst_case(contestants), stage.config.level
+    found: dict[str, list[CandidateEstimate]] = {each.name: [] for each in contestants}
+    for key in case.maps:
+        over = case.surface(key)
+        means = over.mean()
+        for name in over.names:
+            low, high = over.ends(name, level=level)
+            found[name].append(
+                CandidateEstimate(
+                    candidate=name, metric=key[0], k=key[1], estimator=ROBUST,
+                    protocol=stage.protocol, value=means[name], low=finite(low),
+                    high=finite(high), level=level, n=over.n, ess=float(over.ess[:-1].min()),
+                    top_share=case.top_share, normalised=True,
+                )
+            )  # fmt: skip
+    return found
+
+
+def box_comparisons(stage: Stage, contestants: Sequence[Contestant]) -> list[Comparison]:
+    """Return the mean difference of each pair over the box, between its ends.
+
+    Each end is one-sided at the level, for all rivals of a candidate at once, and the worst over
+    the box. So it leaves 0 out only where every pair of dials says the same.
+    """
+    case, level = stage.worst_case(contestants), stage.config.level
+    found = []
+    for key in case.maps:
+        over = case.surface(key)
+        n_tests, means = max(1, len(over.names) - 1), over.mean()
+        for first, second in combinations(over.names, 2):
+            low = over.lead(first, second, level=level, n_tests=n_tests)
+            high = -over.lead(second, first, level=level, n_tests=n_tests)
+            found.append(
+                Comparison(
+                    metric=key[0], k=key[1], estimator=ROBUST, first=first, second=second,
+                    value=means[first] - means[second], low=finite(low), high=finite(high),
+                    level=level, n=over.n, p=over.p_value(first, second, n_tests=n_tests),
+                )
+            )  # fmt: skip
+    return found
+
+
+def dials_record(stage: Stage, contestants: Sequence[Contestant]) -> DialsRecord:
+    """Return the maps of all leads, and the click model that they rest on."""
+    case, level = stage.worst_case(contestants), stage.config.level
+    box, model = case.settings.box(), case.model
+    names = [each.name for each in contestants if each.is_personal]
+    leads = []
+    for key, over in case.maps.items():
+        n_tests = max(1, len(over.names) - 1)
+        for first, second in permutations(over.names, 2):
+            one, other = over.names.index(first), over.names.index(second)
+            lead = (over.values[:-1, one] - over.values[:-1, other]).tolist()
+            low = over.lower(first, second, level=level, n_tests=n_tests)[:-1]
+            leads.append(
+                LeadMap(
+                    metric=key[0], k=key[1], first=first, second=second,
+                    value=tuple(lead), low=tuple(finite(each) for each in low.tolist()),
+                )
+            )  # fmt: skip
+    return DialsRecord(
+        dials=case.settings.map().dials,
+        box=box.dials,
+        point=box.point,
+        coefficients={
+            "popularity": float(model.coefficients[:, 0].mean()),
+            **dict(zip(names, model.coefficients[:, 1:].mean(axis=0).tolist(), strict=True)),
+        },
+        n_fitted=model.n_rows,
+        n_left_out=model.n_left_out,
+        error=case.exposures.error,
+        leads=tuple(leads),
+    )

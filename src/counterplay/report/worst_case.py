@@ -1,0 +1,158 @@
+"""Where the lead holds: a map over the shares of popularity and of taste that are exposure."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from counterplay.report import figures
+from counterplay.report.blocks import Chart, Panel, Prose, Section, Table
+from counterplay.report.words import interval, metric, number, share
+
+if TYPE_CHECKING:
+    from counterplay.evaluation.records import DialsRecord, LeadMap
+    from counterplay.study.records import Findings
+
+_AHEAD, _UNSURE, _BEHIND = "ahead beyond chance", "not told apart", "behind beyond chance"
+_LOOKS = {  # of a cell: colour and symbol, so that it is seen in grey too
+    _AHEAD: ("@right", "square"),
+    _UNSURE: ("@muted", "square-open"),
+    _BEHIND: ("@wrong", "x"),
+}
+_EDGE = 0.07  # around the box, so that its cells lie within
+
+
+def worst_case_section(record: Findings) -> Section | None:
+    """Return a map of the leader's lead over each rival."""
+    dials = record.evaluation.dials if record.evaluation else None
+    if dials is None or record.verdict is None:
+        return None
+    key, leader = record.verdict.key, record.verdict.leader
+    found = {(each.first, each.second): each for each in dials.leads if each.key == key}
+    rivals = [second for first, second in found if first == leader]
+    if not rivals:
+        return None
+    panels = [
+        Panel(
+            f"{leader} − {rival}",
+            _map(dials, found[leader, rival], found[rival, leader]),
+            300,
+        )
+        for rival in rivals
+    ]
+    tables = [
+        _table(dials, found[leader, rival], found[rival, leader], metric(*key)) for rival in rivals
+    ]
+    reading = (
+        "Each mark is one assumption about exposure: how much of an item's popularity (across) and "
+        "of a user's apparent taste (up) is due to what was shown. A filled square: the leader is "
+        "ahead beyond chance. An open square: the two are not told apart. A cross: it is behind. "
+        "The frame holds the assumptions that the decision rests on; the line is where the two are "
+        "equal. Bottom left is standard evaluation, bottom right is weighting by popularity."
+    )
+    chart = Chart("map", f"Lead of {leader} in {metric(*key)}", reading, panels, tables)
+    rows = ", ".join(
+        f"{name} {value:.2f}" for name, value in dials.coefficients.items() if name != "popularity"
+    )
+    basis = (
+        f"What is personal in the clicks is judged by a click model, fitted on {dials.n_fitted:,} "
+        f"rows that are not test rows; the weight of each candidate in it: {rows or 'none'}."
+    )
+    if dials.error:
+        basis += (
+            f" Sums over users come from a sample: log propensities are off by {dials.error:.3f}."
+        )
+    said = (
+        "What a click log cannot say is how much of it is exposure. Here is where the lead holds."
+    )
+    return Section("worst-case", "Where the lead holds", said, [chart, Prose([basis])])
+
+
+def _map(dials: DialsRecord, lead: LeadMap, back: LeadMap) -> dict[str, Any]:
+    """Return the drawing of one lead; `back` is the same pair seen from the rival."""
+    cells = list(zip(dials.dials, lead.value, lead.low, back.low, strict=True))
+    traces: list[dict[str, Any]] = []
+    for state, (tint, symbol) in _LOOKS.items():
+        own = [
+            (gamma, lam, value, low, None if other is None else -other)
+            for (gamma, lam), value, low, other in cells
+            if _state(low, other) == state
+        ]
+        if own:
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "x": [gamma for gamma, *_ in own],
+                    "y": [lam for _, lam, *_ in own],
+                    "marker": {"color": tint, "symbol": symbol, "size": 17, "line": {"width": 2}},
+                    "hovertext": [
+                        f"popularity {share(gamma)}, taste {share(lam)}<br>{state}<br>"
+                        f"{number(value, '+')}, {interval(low, high, '+')}"
+                        for gamma, lam, value, low, high in own
+                    ],
+                    "hoverinfo": "text",
+                }
+            )
+    crossing = _zero_line(dials, lead)
+    if len(crossing) > 1:
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "x": [gamma for gamma, _ in crossing],
+                "y": [lam for _, lam in crossing],
+                "line": {"color": "@ink", "width": 2, "dash": "dot"},
+                "hoverinfo": "skip",
+            }
+        )
+    gammas, lambdas = zip(*dials.box, strict=True)
+    frame = {
+        "type": "rect",
+        "x0": min(gammas) - _EDGE,
+        "x1": max(gammas) + _EDGE,
+        "y0": min(lambdas) - _EDGE,
+        "y1": max(lambdas) + _EDGE,
+        "line": {"color": "@accent", "width": 2},
+    }
+    ticks = {"tickformat": ".0%", "range": [-0.12, 1.12], "showgrid": False}
+    x = figures.axis("popularity that is exposure (γ)", **ticks)
+    y = figures.axis("taste that is exposure (λ)", **ticks)
+    return figures.figure(traces, x, y, shapes=[frame])
+
+
+def _state(low: float | None, back: float | None) -> str:
+    if low is not None and low > 0:
+        return _AHEAD
+    return _BEHIND if back is not None and back > 0 else _UNSURE
+
+
+def _zero_line(dials: DialsRecord, lead: LeadMap) -> list[tuple[float, float]]:
+    """Return where the lead is 0, one λ for each γ that has one, between neighbours of the map."""
+    found = []
+    for gamma in sorted({gamma for gamma, _ in dials.dials}):
+        column = sorted(
+            (lam, value)
+            for (own, lam), value in zip(dials.dials, lead.value, strict=True)
+            if own == gamma
+        )
+        for (below, first), (above, second) in pairwise(column):
+            if first * second < 0:
+                found.append((gamma, below + (above - below) * first / (first - second)))
+                break
+    return found
+
+
+def _table(dials: DialsRecord, lead: LeadMap, back: LeadMap, shown: str) -> Table:
+    return Table(
+        f"{lead.first} − {lead.second} in {shown}",
+        {
+            "γ": [share(gamma) for gamma, _ in dials.dials],
+            "λ": [share(lam) for _, lam in dials.dials],
+            "in the frame": ["yes" if each in dials.box else "no" for each in dials.dials],
+            "lead": [number(value, "+") for value in lead.value],
+            "least": [number(low, "+") for low in lead.low],
+            "most": [number(None if low is None else -low, "+") for low in back.low],
+        },
+        {"in the frame"},
+    )
