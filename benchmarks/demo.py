@@ -7,10 +7,9 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from counterplay import CounterplayWarning
+import counterplay as cp
 from counterplay.cli.run import demo_world
 from counterplay.study.config import StudyConfig
-from counterplay.study.study import run_study
 from reproduction.agreement import mean_over_repetitions
 
 N_SEEDS = 10
@@ -21,9 +20,9 @@ def run() -> dict[str, Any]:
     seeds = []
     for seed in range(N_SEEDS):
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-            warnings.simplefilter("ignore", CounterplayWarning)
+            warnings.simplefilter("ignore", cp.CounterplayWarning)
             world = demo_world(Path(folder), seed)
-            study = run_study(world, Path(folder) / "study", StudyConfig(seed=seed))
+            study = cp.run(world, Path(folder) / "study", StudyConfig(seed=seed))
             record = study.record.to_dict()
         found = record["verdict"]
         choices = {each["estimator"]: each for each in found["choices"]}

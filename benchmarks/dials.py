@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+import counterplay as cp
 from benchmarks.timing import best_of
 from benchmarks.training_job import peak_bytes
-from counterplay import Streams
 from counterplay.metrics.click_model import Exposures
 from counterplay.metrics.dials import Box, surface
-from counterplay.metrics.estimates import popularity_propensities, weights_of
+from counterplay.metrics.estimation import popularity_propensities, weights_of
 from counterplay.metrics.intervals import cluster_sums
 
 N_ROWS, N_USERS, N_ITEMS, N_CANDIDATES = 1_000_000, 6_040, 3_706, 8
@@ -19,7 +19,7 @@ GOAL_SECONDS, GOAL_EXTRA = 2.0, 2**30
 
 
 def run() -> dict[str, Any]:
-    rng = Streams(0).numpy("dials")
+    rng = cp.Streams(0).numpy("dials")
     users = np.sort(rng.integers(N_USERS, size=N_ROWS))
     items, events = rng.integers(N_ITEMS, size=N_ROWS), rng.integers(1, 3_000, size=N_ITEMS)
     values = {

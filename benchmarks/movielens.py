@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
+import counterplay as cp
 from benchmarks.timing import real_data
-from counterplay import CounterplayWarning, save
 from counterplay.data.preparation import prepare
 
 WORK = Path(__file__).parent / ".work"
@@ -21,6 +21,6 @@ def movielens() -> Path | None:
     if not prepared.exists():
         WORK.mkdir(exist_ok=True)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CounterplayWarning)
-            save(prepare(folder), prepared)
+            warnings.simplefilter("ignore", cp.CounterplayWarning)
+            cp.data.save(prepare(folder), prepared)
     return prepared

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+import counterplay as cp
 from benchmarks.timing import best_of, real_data
-from counterplay import CounterplayWarning, NegativeSampler, Split, Streams
 from counterplay.data.preparation import prepare
 
 N_NEGATIVES = 4
@@ -21,14 +21,17 @@ def run() -> dict[str, Any]:
     if folder is None:
         return {"skipped": "MovieLens-1M is not there; point COUNTERPLAY_DATA at its folder"}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CounterplayWarning)
+        warnings.simplefilter("ignore", cp.CounterplayWarning)
         split = prepare(folder)
-    assert isinstance(split, Split)
+    assert isinstance(split, cp.Split)
     train = split.train
     n_draws = len(train) * N_NEGATIVES
-    rng = Streams(0).numpy("negatives")
+    rng = cp.Streams(0).numpy("negatives")
     shuffled = train.user[rng.permutation(len(train))]
-    uniform, tempered = NegativeSampler(train), NegativeSampler(train, exponent=0.75)
+    uniform, tempered = (
+        cp.data.NegativeSampler(train),
+        cp.data.NegativeSampler(train, exponent=0.75),
+    )
     seen = [set(items.tolist()) for items in np.split(train.item, train.offsets[1:-1])]
     users = train.user.tolist()
 
@@ -49,7 +52,7 @@ def run() -> dict[str, Any]:
         lambda: uniform.draw(shuffled, N_NEGATIVES, rng),
         lambda: tempered.draw(train.user, N_NEGATIVES, rng),
         loop,
-        lambda: NegativeSampler(train),
+        lambda: cp.data.NegativeSampler(train),
     )
     drawn = uniform.draw(train.user, N_NEGATIVES, rng)
     pairs = train.user[:, None].astype(np.int64) * train.n_items + drawn

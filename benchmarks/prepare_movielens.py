@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
+import counterplay as cp
 from benchmarks.timing import best_of, real_data
-from counterplay import CounterplayWarning, save
 from counterplay.data.preparation import prepare
 
 GOAL = 4.0
@@ -26,10 +26,10 @@ def run() -> dict[str, Any]:
         folder / "ratings.dat", separator=":", has_header=False, schema=types
     ).select("user", "item", "rating", "time")
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
-        warnings.simplefilter("ignore", CounterplayWarning)
+        warnings.simplefilter("ignore", cp.CounterplayWarning)
         target = Path(scratch) / "ml-1m"
         ours, alone = best_of(
-            15, lambda: save(prepare(folder), target, overwrite=True), ratings.collect
+            15, lambda: cp.data.save(prepare(folder), target, overwrite=True), ratings.collect
         )
     return {
         "seconds": {"prepare": ours, "polars_parse": alone},

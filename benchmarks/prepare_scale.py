@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 
-from counterplay import Streams
+import counterplay as cp
 
 N_USERS, N_ITEMS = 2_000_000, 200_000
 SIZES = (5_000_000, 50_000_000)
@@ -40,7 +40,7 @@ print(json.dumps({"seconds": seconds, "peak": peak_bytes(), "before": before}))
 
 def write_log(path: Path, n_rows: int) -> None:
     """Write a log with text user ids, unequal activity and popularity, and times in no order."""
-    rng = Streams(0).numpy("scale", n_rows)
+    rng = cp.Streams(0).numpy("scale", n_rows)
     writer: pq.ParquetWriter | None = None
     for begin in range(0, n_rows, CHUNK):
         n = min(CHUNK, n_rows - begin)

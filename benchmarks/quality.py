@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import binomtest
 
+import counterplay as cp
 from benchmarks.movielens import ABSENT, WORK, movielens
 from counterplay.data.directory import load_split
 from counterplay.data.splits import TEST
@@ -25,7 +26,7 @@ from counterplay.metrics.measures import ranking_metrics
 from counterplay.metrics.ranks import ranks_of_first, sampled_candidates
 from counterplay.metrics.scoring import ModelScores
 from counterplay.runs.config import RunConfig
-from counterplay.runs.training import load_run, train_run
+from counterplay.runs.training import load_run
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _fit(data: Path, name: str, settings: dict[str, Any]) -> dict[str, Any]:
                 "validation": {"protocol": "sampled"},  # as the test rows are judged
             }
         )
-        record = train_run(
+        record = cp.train(
             data, folder, config, callbacks=[lambda _: ends.append(time.perf_counter() - begin)]
         )
         result = {

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+import counterplay as cp
 from benchmarks.movielens import ABSENT, movielens
 from benchmarks.timing import best_of
 from benchmarks.training_job import peak_bytes
 from benchmarks.yardsticks import measure
-from counterplay import Interactions, Streams, Vocabulary
 from counterplay.data.directory import load_split
 from counterplay.data.splits import TEST
 from counterplay.metrics.ranks import full_ranks
@@ -41,7 +41,9 @@ def run() -> dict[str, Any]:
     seconds: dict[str, float] = {}
     theirs: list[float] = []
     scores = {
-        name: ModelScores(build(name, train, generator=Streams(0).torch("candidate")).eval(), seen)
+        name: ModelScores(
+            build(name, train, generator=cp.Streams(0).torch("candidate")).eval(), seen
+        )
         for name in GOALS
     }
     with tempfile.TemporaryDirectory() as scratch:
@@ -93,14 +95,14 @@ def run() -> dict[str, Any]:
 
 def _at_a_million_users() -> dict[str, float]:
     """Rank for some of a million users: every chunk costs the same."""
-    rng = Streams(0).numpy("million")
-    model = GMF(N_USERS, N_ITEMS, generator=Streams(0).torch("million")).eval()
-    ids = Vocabulary.of(np.arange(N_USERS)), Vocabulary.of(np.arange(N_ITEMS))
+    rng = cp.Streams(0).numpy("million")
+    model = GMF(N_USERS, N_ITEMS, generator=cp.Streams(0).torch("million")).eval()
+    ids = cp.data.Vocabulary.of(np.arange(N_USERS)), cp.data.Vocabulary.of(np.arange(N_ITEMS))
     user = np.sort(rng.integers(N_USERS, size=20 * N_USERS)).astype(np.int32)
-    seen = Interactions(*ids, user, rng.integers(N_ITEMS, size=len(user)).astype(np.int32))
+    seen = cp.Interactions(*ids, user, rng.integers(N_ITEMS, size=len(user)).astype(np.int32))
     ranked = np.sort(rng.choice(N_USERS, N_RANKED, replace=False)).astype(np.int32)
     items = rng.integers(N_ITEMS, size=N_RANKED).astype(np.int32)
-    targets = Interactions(*ids, ranked, items)
+    targets = cp.Interactions(*ids, ranked, items)
     scores = ModelScores(model, seen)
     vectors = torch.from_numpy(rng.random((32, 32), dtype=np.float32))
 

@@ -19,8 +19,8 @@ from unittest import mock
 
 import numpy as np
 
+import counterplay as cp
 from benchmarks.movielens import ABSENT, WORK, movielens
-from counterplay import RunConfig, Synthetic, train_run
 from counterplay.data.directory import load_split
 from counterplay.learning import batches
 from counterplay.simulation.writing import write_world
@@ -74,7 +74,7 @@ def _log(case: Case) -> Path:
         return found
     folder = WORK / "shuffling-world"
     if not folder.exists():
-        world = Synthetic(n_users=200_000, n_items=2000, seed=0).world()
+        world = cp.simulation.Synthetic(n_users=200_000, n_items=2000, seed=0).world()
         write_world(world, folder, rates=(1.0, 0.02, 0.02))
     return folder / "log"
 
@@ -100,7 +100,7 @@ def _validation(case: Case, chunk: int, seed: int) -> float:
     """Train, or take what is finished, and return the validation value."""
     kept = WORK / "shuffling" / f"{case.name}-in-{chunk}-{seed}.json"
     if not kept.exists():
-        config = RunConfig.model_validate(
+        config = cp.runs.RunConfig.model_validate(
             {
                 "method": "erm",
                 "candidate": {"name": "gmf", "use_features": False},
@@ -113,7 +113,7 @@ def _validation(case: Case, chunk: int, seed: int) -> float:
             mock.patch.object(batches, "_CHUNK", chunk),
             mock.patch.object(batches, "_rows_together", return_value=batches._BLOCK),
         ):
-            record = train_run(_log(case), folder, config)
+            record = cp.train(_log(case), folder, config)
         kept.write_text(json.dumps(record.validation.value if record.validation else None))
         shutil.rmtree(folder)
     return float(json.loads(kept.read_text()))

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+import counterplay as cp
 from benchmarks.movielens import ABSENT, WORK, movielens
 from benchmarks.training_job import in_a_process
-from counterplay import Split, Streams, read, save
 
 N_ROWS, N_USERS, N_ITEMS = 20_000_000, 1_000_000, 100_000
 JOB: dict[str, Any] = {"candidate": "gmf", "method": "erm", "epochs": 2, "batch_size": 8192}
@@ -29,11 +29,11 @@ def run() -> dict[str, Any]:
         return ABSENT
     large = WORK / "scale-20m"
     if not large.exists():
-        rng = Streams(0).numpy("scale")
+        rng = cp.Streams(0).numpy("scale")
         user = (N_USERS * rng.random(N_ROWS) ** 2).astype(np.int32)
         item = (N_ITEMS * rng.random(N_ROWS) ** 3).astype(np.int32)
-        log = read(pl.DataFrame({"user": user, "item": item}))
-        save(Split(log, np.zeros(len(log), dtype=np.int8), "nothing held out"), large)
+        log = cp.read(pl.DataFrame({"user": user, "item": item}))
+        cp.data.save(cp.Split(log, np.zeros(len(log), dtype=np.int8), "nothing held out"), large)
     turns = [
         [in_a_process(small, **JOB | {"epochs": 8})]
         + [in_a_process(large, **JOB | {"batch_size": size}) for size in BATCHES]

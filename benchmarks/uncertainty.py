@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+import counterplay as cp
 from benchmarks.timing import best_of
 from benchmarks.training_job import peak_bytes
 from benchmarks.yardsticks import measure
-from counterplay import Streams
 from counterplay.metrics.intervals import bootstrap
 from counterplay.metrics.sensitivity import bands
 
@@ -20,7 +20,7 @@ GOAL_EXTRA = 500 * 2**20
 
 
 def run() -> dict[str, Any]:
-    rng = Streams(0).numpy("uncertainty")
+    rng = cp.Streams(0).numpy("uncertainty")
     users = rng.integers(N_USERS, size=N_ROWS)
     values = (rng.random(N_ROWS) < 0.1).astype(np.float64)
     weights = 1 / rng.uniform(0.05, 1, N_ROWS)

@@ -11,18 +11,23 @@ import counterplay as cp
 
 def main() -> None:
     """Draw a log, train on it, and compare what the test says with the truth."""
-    world = cp.Synthetic(n_users=1000, n_items=200, n_shown=30, confounding=0.5).world()
+    world = cp.simulation.Synthetic(n_users=1000, n_items=200, n_shown=30, confounding=0.5).world()
     log = world.log((1.0,))
     print(f"{world.name}: {len(log):,} clicks to train on")
     arms = {}
     for name in ("pop", "gmf"):
-        model = cp.build(name, log, dim=8, generator=cp.Streams(0).torch(name))
+        model = cp.models.build(name, log, dim=8, generator=cp.Streams(0).torch(name))
         if name == "gmf":
-            cp.erm(model, log, cp.Training(epochs=20, batch_size=256, rate=0.01))
-        arms[name] = cp.ModelScores(model, log, train=log)
-    result = cp.online_test(world, arms, log, cp.OnlineTest(n_days=14, sessions_a_day=0.3))
+            cp.learning.erm(model, log, cp.learning.Training(epochs=20, batch_size=256, rate=0.01))
+        arms[name] = cp.metrics.ModelScores(model, log, train=log)
+    result = cp.simulation.online_test(
+        world, arms, log, cp.simulation.OnlineTest(n_days=14, sessions_a_day=0.3)
+    )
     for name, scores in arms.items():
-        found, truth = result.measures[name]["hit", 10], cp.true_values(world, scores, log)
+        found, truth = (
+            result.measures[name]["hit", 10],
+            cp.simulation.true_values(world, scores, log),
+        )
         interval = f"{found.value:.4f} [{found.low:.4f}, {found.high:.4f}]"
         print(f"{name}: hit@10 {interval}, in truth {truth['hit', 10]:.4f}")
     change = result.changes["gmf"]["hit", 10]

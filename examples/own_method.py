@@ -42,7 +42,7 @@ def main() -> None:
     user, item = np.divmod(cp.Streams(0).numpy("pairs").permutation(60 * 90)[:3000], 90)
     liked = user % 3 == item % 3
     log = cp.read({"user": user[liked], "item": item[liked]})
-    model = cp.build("gmf", log, dim=8, generator=cp.Streams(0).torch("model"))
+    model = cp.models.build("gmf", log, dim=8, generator=cp.Streams(0).torch("model"))
     found = fit(Bpr({"candidate": model}, log, BprSettings(epochs=15, batch_size=128, margin=0.5)))
     for epoch in found.epochs[::7]:
         print(f"epoch {epoch.epoch}: loss {epoch.candidate_loss:.3f}")

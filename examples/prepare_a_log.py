@@ -35,14 +35,14 @@ def main(folder: Path) -> None:
     """Run the whole way: read, filter, split, save, and load again."""
     make_log(folder / "clicks.parquet")
     log = cp.read(folder / "clicks.parquet", user="visitor", item="sku", time="clicked_at")
-    log = cp.k_core(log, 5)
+    log = cp.data.k_core(log, 5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cp.CounterplayWarning)  # it says that time leaks
-        split = cp.leave_last_two_out(log)
-    cp.save(split, folder / "dataset", overwrite=True)
-    split = cp.load_split(folder / "dataset")
+        split = cp.data.leave_last_two_out(log)
+    cp.data.save(split, folder / "dataset", overwrite=True)
+    split = cp.data.load_split(folder / "dataset")
 
-    found = cp.profile(split.interactions)
+    found = cp.data.profile(split.interactions)
     print(f"{found.n_interactions:,} clicks of {found.n_users:,} users on {found.n_items:,} items")
     print(f"density {found.density:.2%}, popularity Gini {found.popularity_gini:.2f}")
     print(f"{found.repeated_share:.1%} of clicks repeat a pair")
@@ -51,7 +51,7 @@ def main(folder: Path) -> None:
         print(step)
     print(split)
 
-    sampler = cp.NegativeSampler(split.train)
+    sampler = cp.data.NegativeSampler(split.train)
     negatives = sampler.draw(split.train.user, 4, cp.Streams(0).numpy("negatives", 0))
     print(f"{negatives.size:,} negatives for an epoch, none of them clicked in training")
 

@@ -28,7 +28,7 @@ def make_split() -> cp.Split:
     user, item = rng.integers(0, N_USERS, N_ROWS), (N_ITEMS * rng.random(N_ROWS) ** 2).astype(int)
     liked = (user % 3 == item % 3) | (rng.random(N_ROWS) < 0.2)
     rows = {"user": user[liked], "item": item[liked], "time": np.arange(N_ROWS)[liked]}
-    return cp.leave_last_two_out(cp.read(rows, duplicates="first"))
+    return cp.data.leave_last_two_out(cp.read(rows, duplicates="first"))
 
 
 def implicit_scores(train: csr_matrix) -> NDArray[np.float32]:
@@ -49,7 +49,9 @@ def scikit_learn_scores(train: csr_matrix) -> NDArray[np.float32]:
 def main() -> None:
     """Fit both, hand their scores over, and print what counterplay makes of them."""
     warnings.simplefilter("ignore")  # implicit's about threads
-    quick = cp.Evaluation.model_validate({"k": [10], "opponent": {"epochs": 5}})  # shows how
+    quick = cp.evaluation.Evaluation.model_validate(
+        {"k": [10], "opponent": {"epochs": 5}}
+    )  # shows how
     split = make_split()
     log = split.train
     clicks = np.ones(len(log), dtype=np.float32), (log.user, log.item)
@@ -57,13 +59,13 @@ def main() -> None:
     user, item = np.divmod(np.arange(log.n_users * log.n_items), log.n_items)
     pairs = {"user": log.users.decode(user), "item": log.items.decode(item)}
     with tempfile.TemporaryDirectory() as folder:
-        cp.save(split, Path(folder) / "clicks")
+        cp.data.save(split, Path(folder) / "clicks")
         for name, scores in (
             ("implicit", implicit_scores(train)),
             ("scikit-learn", scikit_learn_scores(train)),
         ):
             table = pl.DataFrame(pairs | {"score": scores.reshape(-1)})
-            result = cp.evaluate_scores(table, Path(folder) / "clicks", quick)
+            result = cp.evaluate(table, Path(folder) / "clicks", quick)
             for each in result.estimates:
                 value = f"{each.value:.3f} [{each.low:.3f}, {each.high:.3f}]"
                 print(f"{name:>12}  {each.estimator:>10}  {each.metric:>4}@10  {value}")

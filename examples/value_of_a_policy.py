@@ -10,7 +10,7 @@ Usage: python examples/value_of_a_policy.py
 import numpy as np
 
 import counterplay as cp
-from counterplay.metrics.policy_values import item_policy, policy_values, reward_by_action
+from counterplay.metrics.off_policy import item_policy, policy_values, reward_by_action
 
 N_USERS, N_ITEMS, N_ROWS = 1_500, 20, 30_000
 

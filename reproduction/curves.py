@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from counterplay import Streams
+import counterplay as cp
 from counterplay.data.directory import load_split
 from counterplay.evaluation.old_system import old_system
 from counterplay.learning.config import Game, LinkSettings, Training, Weighted
@@ -39,7 +39,6 @@ from reproduction.execution import values_at_random
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from counterplay import Interactions, World
     from counterplay.models.scorer import Scorer
 
 WORLDS = {"goodbooks": 3, "ml-1m": 1}
@@ -72,7 +71,7 @@ def curves(place: Place, source: str, seed: int, methods: Sequence[str]) -> dict
     world, split = load_world(place.prepared(name)), load_split(place.log(name))
     log = replace(split.train, user_features=None, item_features=None)
     wanted = demand(world, np.arange(world.n_users), log, time=LAST)
-    items = sampled_candidates(log, split.validation, 100, Streams(0).numpy("validation"))
+    items = sampled_candidates(log, split.validation, 100, cp.Streams(0).numpy("validation"))
 
     def truth(scores: Any) -> float:
         return 100 * true_values(world, scores, log, total=wanted, time=LAST)["hit", 10]
@@ -93,11 +92,14 @@ def curves(place: Place, source: str, seed: int, methods: Sequence[str]) -> dict
 
 
 def curve(
-    method: str, world: World, log: Interactions, judged: Callable[[Scorer], tuple[float, float]]
+    method: str,
+    world: cp.simulation.World,
+    log: cp.Interactions,
+    judged: Callable[[Scorer], tuple[float, float]],
 ) -> Curve:
     """Train with the library's defaults, and judge the model after every epoch."""
     model, opponent = (
-        build("gmf", log, generator=Streams(0).torch(name)) for name in ("candidate", "exposure")
+        build("gmf", log, generator=cp.Streams(0).torch(name)) for name in ("candidate", "exposure")
     )
     options = training_for(log, seed=0, epochs=EPOCHS)
     found: Curve = []
@@ -136,11 +138,13 @@ class Known(NamedTuple):
         learn: Whether they go through a link whose β is learnt, or are taken as they are.
     """
 
-    made: Callable[[World, Interactions], Propensity]
+    made: Callable[[cp.simulation.World, cp.Interactions], Propensity]
     on_clicks: bool = True
     learn: bool = False
 
-    def of_pairs(self, world: World, log: Interactions) -> Callable[[Tensor, Tensor], Tensor]:
+    def of_pairs(
+        self, world: cp.simulation.World, log: cp.Interactions
+    ) -> Callable[[Tensor, Tensor], Tensor]:
         """Return what takes users and items and tells their propensities."""
         known = self.made(world, log)
 
@@ -151,13 +155,13 @@ class Known(NamedTuple):
         return propensity
 
 
-def true_exposure(world: World, log: Interactions) -> Propensity:
+def true_exposure(world: cp.simulation.World, log: cp.Interactions) -> Propensity:
     """Return the exposure that made the log."""
     del log
     return world.propensity
 
 
-def mean_exposure(world: World, log: Interactions) -> Propensity:
+def mean_exposure(world: cp.simulation.World, log: cp.Interactions) -> Propensity:
     """Return the exposure of an item, the mean over users."""
     parts = np.array_split(np.arange(world.n_users), 1 + world.n_users // 256)
     items = np.arange(log.n_items)
@@ -167,7 +171,7 @@ def mean_exposure(world: World, log: Interactions) -> Propensity:
     return lambda _, items: mean[items]
 
 
-def popularity(world: World, log: Interactions) -> Propensity:
+def popularity(world: cp.simulation.World, log: cp.Interactions) -> Propensity:
     """Return the root of an item's popularity, 1 for the most popular."""
     del world
     clicks = np.bincount(log.item, minlength=log.n_items)
@@ -192,7 +196,7 @@ METHODS = ("erm", "acl, stable", "acl, paper", TRUE)
 class Common:
     """Ranks for everybody by the mean relevance of an item: the best that is not personal."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: cp.simulation.World) -> None:
         parts = np.array_split(np.arange(world.n_users), 1 + world.n_users // 256)
         self._mean = sum(world.relevance(part, time=LAST).sum(0) for part in parts)
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field
 
+import counterplay as cp
 from counterplay.data.directory import load_split
 from counterplay.errors import CounterplayError, CounterplayWarning
 from counterplay.evaluation.old_system import old_system
 from counterplay.evaluation.stage import Evaluation
 from counterplay.models.settings import ModelSettings
 from counterplay.runs.candidates import evaluate_run, staged
-from counterplay.runs.training import train_run, versions
+from counterplay.runs.training import versions
 from counterplay.simulation.store import load_world
 from counterplay.simulation.values import Relevance, demand, gains, true_values
 from reproduction.datasets import RATES, is_world
@@ -108,7 +109,7 @@ def _trained(job: TrainJob, place: Place) -> Result:
     """Train, going on from a checkpoint where there is one, and evaluate."""
     run, data = place.out / "work" / job.key, place.log(job.data)
     try:
-        record = train_run(data, run, _config(job, place), resume=True).to_dict()
+        record = cp.train(data, run, _config(job, place), resume=True).to_dict()
         metrics = _evaluated(job, place)
     except Exception:
         shutil.rmtree(run, ignore_errors=True)  # to begin anew; an interruption leaves it

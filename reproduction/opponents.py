@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from counterplay.evaluation.propensities import fitted_propensities, own_propensities
-from counterplay.metrics.estimates import weights_of
+from counterplay.metrics.estimation import weights_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

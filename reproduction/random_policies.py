@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterplay.errors import DataError
-from counterplay.metrics.policy_values import item_policy, policy_values, reward_by_action
+from counterplay.metrics.off_policy import item_policy, policy_values, reward_by_action
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
-    from counterplay.metrics.policy_values import PolicyValue
+    from counterplay.metrics.off_policy import PolicyValue
 
 NOT_DEFINED = (
     "not defined, because the propensities of the log are known: the one exposure that they allow "

@@ -24,7 +24,7 @@ import numpy as np
 from counterplay.data.splits import split_at_random
 from counterplay.errors import DataError
 from counterplay.evaluation.stage import Stage
-from counterplay.metrics.estimates import estimates
+from counterplay.metrics.estimation import estimates
 from counterplay.metrics.intervals import effective_sample_size
 from counterplay.seeding import Streams
 from reproduction.agreement import estimator_scores, mean_over_repetitions

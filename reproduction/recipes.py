@@ -14,7 +14,7 @@ from unittest import mock
 
 import numpy as np
 
-from counterplay import RunConfig, Synthetic, TwoStage, save, train_run
+import counterplay as cp
 from counterplay.evaluation.stage import Evaluation
 from counterplay.learning.config import Game
 from counterplay.learning.methods import acl, ps
@@ -29,7 +29,6 @@ from reproduction.datasets import whole
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from counterplay import World
     from counterplay.learning.weighting import Groups
     from reproduction.datasets import Place
 
@@ -49,13 +48,15 @@ METHODS: dict[str, dict[str, Any]] = {
 WILFUL = {"n_users": 2000, "n_items": 500, "n_shown": 60, "sharpness": 3}
 
 
-FAMILIES: dict[str, Callable[[int, Place], World]] = {
-    "synthetic, history": lambda seed, _: Synthetic(seed=seed).world(),
-    "synthetic, wilful history": lambda seed, _: Synthetic.model_validate(
+FAMILIES: dict[str, Callable[[int, Place], cp.simulation.World]] = {
+    "synthetic, history": lambda seed, _: cp.simulation.Synthetic(seed=seed).world(),
+    "synthetic, wilful history": lambda seed, _: cp.simulation.Synthetic.model_validate(
         WILFUL | {"seed": seed}
     ).world(),
-    "synthetic, popularity": lambda seed, _: Synthetic(exposure="popularity", seed=seed).world(),
-    "two-stage, MovieLens-100K": lambda seed, place: TwoStage(seed=seed).world(
+    "synthetic, popularity": lambda seed, _: cp.simulation.Synthetic(
+        exposure="popularity", seed=seed
+    ).world(),
+    "two-stage, MovieLens-100K": lambda seed, place: cp.simulation.TwoStage(seed=seed).world(
         whole("ml-100k", place)
     ),
 }
@@ -75,22 +76,24 @@ def normalised_together() -> Iterator[None]:
         yield
 
 
-def values_in(world: World, folder: Path) -> dict[str, float]:
+def values_in(world: cp.simulation.World, folder: Path) -> dict[str, float]:
     """Return the true hit@10 of each method's model."""
     split = split_by_rounds(world.log(RATES), len(RATES))
-    save(split, folder / "log")
+    cp.data.save(split, folder / "log")
     found: dict[str, float] = {}
     total = None
     for name, settings in METHODS.items():
         options = {key: value for key, value in settings.items() if key != "recipe"}
         special = {"recipe": settings["recipe"]} if "recipe" in settings else {}
-        config = RunConfig(**options, training=Game(**training_for(split.train, seed=0, **special)))
+        config = cp.runs.RunConfig(
+            **options, training=Game(**training_for(split.train, seed=0, **special))
+        )
         run = folder / name.replace(", ", "-")
         if name.endswith(TOGETHER):
             with normalised_together():
-                train_run(folder / "log", run, config)
+                cp.train(folder / "log", run, config)
         else:
-            train_run(folder / "log", run, config)
+            cp.train(folder / "log", run, config)
         stage, (contestant,) = staged([run], None, Evaluation(), world=world)
         time = float(len(RATES) - 1)
         if total is None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+import counterplay as cp
 from counterplay.data.directory import load_split, save
 from counterplay.errors import DataError
 from counterplay.evaluation.propensities import OpponentSettings
@@ -22,7 +23,6 @@ from counterplay.models.settings import ModelSettings
 from counterplay.runs.candidates import staged
 from counterplay.runs.config import RunConfig, ValidationSettings
 from counterplay.runs.defaults import training_for
-from counterplay.runs.training import train_run
 from counterplay.simulation.online import OnlineTest, online_test
 from counterplay.simulation.values import demand, true_values
 from counterplay.simulation.writing import split_by_rounds
@@ -119,7 +119,7 @@ def run_trial(
         progress(f"train {name}")
         runs.append(folder / name)
         wanted = _run_config(name, split.train, config)
-        record = train_run(data, runs[-1], wanted, resume=True)
+        record = cp.train(data, runs[-1], wanted, resume=True)
         if record.to_dict()["configuration"] != wanted.model_dump(mode="json"):
             raise _stale(runs[-1])
     base = Evaluation(metrics=config.metrics, k=config.k, seed=config.seed)

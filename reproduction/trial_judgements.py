@@ -14,7 +14,7 @@ from counterplay.learning.fitting import fit
 from counterplay.learning.methods import method_of
 from counterplay.metrics.click_model import Exposures, fit_click_model
 from counterplay.metrics.dials import Box, Surface, surface
-from counterplay.metrics.estimates import popularity_propensities
+from counterplay.metrics.estimation import popularity_propensities
 from counterplay.metrics.item_sums import candidate_ranks
 from counterplay.metrics.measures import ranking_metrics
 from counterplay.metrics.random_rows import LAMBDA_GRID, fit_dials, true_dials

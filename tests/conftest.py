@@ -73,5 +73,5 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dataset") / "data"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cp.CounterplayWarning)
-        cp.save(cp.leave_last_two_out(log), folder)
+        cp.data.save(cp.data.leave_last_two_out(log), folder)
     return folder

@@ -38,8 +38,10 @@ class Reader(HTMLParser):
         return [text for name, text in zip(self.tags, self.texts, strict=True) if name == tag]
 
 
-def estimate(metric: str = "hit", low: float = 0.25) -> cp.Estimate:
-    return cp.Estimate(metric, 10, "robust", "full", 0.5, low, 0.75, 0.95, 1000, 800, 0.02, True)
+def estimate(metric: str = "hit", low: float = 0.25) -> cp.metrics.Estimate:
+    return cp.metrics.Estimate(
+        metric, 10, "robust", "full", 0.5, low, 0.75, 0.95, 1000, 800, 0.02, True
+    )
 
 
 @given(TEXT, st.dictionaries(TEXT, st.lists(TEXT, min_size=2, max_size=2), min_size=1, max_size=4))

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from counterplay import CounterplayWarning
+import counterplay as cp
 from counterplay.notes import noted, tell
 
 
@@ -14,7 +14,7 @@ def test_reservations_are_collected_once_and_other_warnings_go_on() -> None:
     def work() -> None:
         with noted() as notes:
             for text in ("one", "two", "one"):
-                warnings.warn(text, CounterplayWarning, stacklevel=1)
+                warnings.warn(text, cp.CounterplayWarning, stacklevel=1)
             warnings.warn("other", RuntimeWarning, stacklevel=1)
         collected.extend(notes)
 
@@ -25,6 +25,6 @@ def test_reservations_are_collected_once_and_other_warnings_go_on() -> None:
 
 
 def test_what_was_noted_is_told() -> None:
-    with pytest.warns(CounterplayWarning) as told:
+    with pytest.warns(cp.CounterplayWarning) as told:
         tell(["one", "two", "one"])
     assert [str(each.message) for each in told] == ["one", "two"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING, Any
 
+import counterplay as cp
 from benchmarks.faults.campaign import command, emptied, rng_of, said_wrongly, started
 from benchmarks.faults.logs import write_log
 
@@ -91,7 +92,6 @@ def _break_off(folder: Path) -> None:
 
     from counterplay.learning.records import Epoch
     from counterplay.runs.config import run_config
-    from counterplay.runs.training import train_run
 
     def stop(epoch: Epoch) -> None:
         if epoch.epoch == _BROKEN_OFF:
@@ -99,4 +99,4 @@ def _break_off(folder: Path) -> None:
 
     os.chdir(folder)
     options = {"training.epochs": 3, "training.seed": 3, "candidate.dim": 4, "exposure.dim": 4}
-    train_run("data", "broken-off", run_config(options=options), callbacks=[stop])
+    cp.train("data", "broken-off", run_config(options=options), callbacks=[stop])

@@ -145,4 +145,4 @@ def _loads(data: Path, folder: Path) -> str | None:
 def _load(data: Path) -> None:
     import counterplay as cp
 
-    cp.load_split(data)
+    cp.data.load_split(data)

@@ -189,7 +189,7 @@ def _misread(path: Path, content: bytes, data: Path) -> str | None:
         with contextlib.suppress(OSError, EOFError):
             content = gzip.decompress(path.read_bytes())
     text = content.decode("utf-8-sig", "surrogateescape")  # what is no text may be in no id
-    log = cp.load_split(data).interactions
+    log = cp.data.load_split(data).interactions
     frame = log.to_frame()
     found = Counter(
         zip(map(str, frame["user"].to_list()), map(str, frame["item"].to_list()), strict=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from counterplay import CounterplayWarning
+import counterplay as cp
 from counterplay.cli import console
 
 
@@ -108,7 +108,7 @@ def test_control_characters_are_shown_not_obeyed(capsys: pytest.CaptureFixture[s
     tell = console.stages()
     tell(EVIL)
     with console.notes():
-        warnings.warn(f"[b]{EVIL}\nx", CounterplayWarning, stacklevel=1)
+        warnings.warn(f"[b]{EVIL}\nx", cp.CounterplayWarning, stacklevel=1)
     out, err = capsys.readouterr()
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", out + err)
     assert out.count(SHOWN) == 7

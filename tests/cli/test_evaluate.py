@@ -14,7 +14,6 @@ import counterplay as cp
 from counterplay.cli import console
 from counterplay.data.files import read_json
 from counterplay.runs.config import run_config
-from counterplay.runs.training import train_run
 
 from .conftest import Outcome, Run
 
@@ -33,14 +32,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log = cp.read({"user": user, "item": item}, duplicates="first", name="shop")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cp.CounterplayWarning)
-        cp.save(cp.split_at_random(log, rng, fractions=(0.1, 0.3)), folder / "data")
+        cp.data.save(cp.data.split_at_random(log, rng, fractions=(0.1, 0.3)), folder / "data")
         for method, seed in (("erm", 0), ("acl", 1)):
             settings = ["candidate.dim=4", "exposure.dim=4", "training.epochs=2",
                         "training.batch_size=64", "validation.n_negatives=3"]  # fmt: skip
             config = run_config(
                 None, [*settings, f"method={method}", f"training.seed={seed}", "training.rate=0.1"]
             )
-            train_run(folder / "data", folder / method, config)
+            cp.train(folder / "data", folder / method, config)
     pairs = np.arange(20 * 30)
     frame = pl.DataFrame({"user": pairs // 30, "item": pairs % 30, "score": rng.random(600)})
     frame.write_parquet(folder / "scores.parquet")
@@ -329,8 +328,8 @@ def test_a_damaged_run_is_one_sentence(
 
 
 def test_a_run_and_other_data_do_not_go_together(folder: Path, tmp_path: Path, run: Run) -> None:
-    log = cp.load(folder / "data")
-    cp.save(cp.split_at_random(log, np.random.default_rng(5)), tmp_path / "data")
+    log = cp.data.load(folder / "data")
+    cp.data.save(cp.data.split_at_random(log, np.random.default_rng(5)), tmp_path / "data")
     outcome = run("evaluate", folder / "erm", "--data", tmp_path / "data")
     assert one_sentence(outcome)
     assert "a run must be evaluated on the data it was trained on" in outcome.err
@@ -447,12 +446,12 @@ def test_a_reservation_is_printed_once(folder: Path, run: Run) -> None:
 def test_one_users_test_rows_have_no_interval(
     how: tuple[str, ...], folder: Path, tmp_path: Path, run: Run
 ) -> None:
-    split = cp.load_split(folder / "data")
+    split = cp.data.load_split(folder / "data")
     part = np.where(split.interactions.user == 0, split.part, 0).astype(np.int8)
-    cp.save(cp.Split(split.interactions, part, "one user"), tmp_path / "data")
+    cp.data.save(cp.Split(split.interactions, part, "one user"), tmp_path / "data")
     for name in ("one", "two"):
         config = run_config(None, ["method=erm", "training.epochs=1", "validation.n_negatives=3"])
-        train_run(tmp_path / "data", tmp_path / name, config)
+        cp.train(tmp_path / "data", tmp_path / name, config)
     outcome = run("compare", tmp_path / "one", tmp_path / "two", *STANDARD, *how)
     assert outcome.code == 0
     assert "nan" not in outcome.out.lower()

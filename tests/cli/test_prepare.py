@@ -43,7 +43,7 @@ def test_a_log_becomes_a_dataset_directory(odd_names: Path, tmp_path: Path, run:
     result = json.loads(run(*arguments, tmp_path / "again", "--json").out)
     assert result["profile"]["n_interactions"] == 60
     assert result["split"]["counts"] == {"train": 50, "validation": 5, "test": 5}
-    assert result["fingerprint"] == cp.load(tmp_path / "data").fingerprint
+    assert result["fingerprint"] == cp.data.load(tmp_path / "data").fingerprint
     assert len(result["notes"]) == 1
 
 
@@ -55,7 +55,7 @@ def test_filters_thresholds_and_splits(odd_names: Path, tmp_path: Path, run: Run
     )  # fmt: skip
     assert outcome.code == 0
     assert "step 1      duplicates: 25 of 60 rows repeat" in outcome.out
-    assert cp.load_split(tmp_path / "data").kind == "time"
+    assert cp.data.load_split(tmp_path / "data").kind == "time"
 
 
 def test_what_is_there_is_kept_unless_told(odd_names: Path, tmp_path: Path, run: Run) -> None:
@@ -141,6 +141,6 @@ def test_the_order_of_the_file_counts_if_asked_for(tmp_path: Path, run: Run) -> 
     outcome = run(*options, "--order", "file")
     assert outcome.code == 0
     assert "order: rows of one user at one time stand as in the input" in outcome.out
-    split = cp.load_split(tmp_path / "data")
+    split = cp.data.load_split(tmp_path / "data")
     assert sorted(split.test.to_frame()["item"]) == [16, 17, 18, 19]
-    assert cp.load(tmp_path / "data").in_file_order
+    assert cp.data.load(tmp_path / "data").in_file_order

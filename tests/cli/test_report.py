@@ -15,13 +15,10 @@ import pytest
 import counterplay as cp
 from counterplay.cli.report import report
 from counterplay.evaluation.stage import Evaluation
-from counterplay.runs.candidates import compare_runs
 from counterplay.runs.config import run_config
-from counterplay.runs.training import train_run
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.writing import write_world
 from counterplay.study.config import StudyConfig
-from counterplay.study.study import run_study
 
 from .conftest import Outcome, Run
 
@@ -41,16 +38,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cp.CounterplayWarning)
-        cp.save(cp.split_at_random(log, rng, fractions=(0.1, 0.3)), folder / "data")
+        cp.data.save(cp.data.split_at_random(log, rng, fractions=(0.1, 0.3)), folder / "data")
         for method in METHODS:
             settings = ["candidate.dim=4", "exposure.dim=4", "training.epochs=3",
                         "training.batch_size=64", "validation.n_negatives=3"]  # fmt: skip
             config = run_config(None, [*settings, f"method={method}"])
-            train_run(folder / "data", folder / method, config)
+            cp.train(folder / "data", folder / method, config)
         how = Evaluation(
             k=(5,), estimators=("standard", "popularity"), gamma=(1.5, 2.0), n_resamples=200
         )
-        found = compare_runs([folder / method for method in METHODS], config=how)
+        found = cp.compare([folder / method for method in METHODS], config=how)
     (folder / "result.json").write_text(json.dumps(found.to_dict()), encoding="utf-8")
     return folder
 
@@ -169,7 +166,7 @@ def test_a_study(kind: str, tmp_path: Path, run: Run) -> None:
         source = pl.DataFrame(columns | {"rating": rng.integers(1, 6, n), "time": np.arange(n)})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cp.CounterplayWarning)
-        study = run_study(source, tmp_path / "study", StudyConfig.model_validate(settings))
+        study = cp.run(source, tmp_path / "study", StudyConfig.model_validate(settings))
     outcome = run("report", tmp_path / "study", "--out", tmp_path / "report.html", "--json")
     assert outcome.code == 0, outcome.err
     assert json.loads(outcome.out) == json.loads(json.dumps(study.record.to_dict()))

@@ -17,7 +17,6 @@ from .conftest import Run
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs on a log whose user ids are markup."""
     from counterplay.runs.config import run_config
-    from counterplay.runs.training import train_run
 
     folder = tmp_path_factory.mktemp("serving")
     pairs = [(user, (user + 3 * place) % 20) for user in range(1, 6) for place in range(4)]
@@ -26,11 +25,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log = pl.DataFrame({"user": [f"[b]{user}" for user in users], "item": items})
     log.write_parquet(folder / "log.parquet")
     rng = cp.Streams(0).numpy("split")
-    cp.save(cp.split_at_random(cp.read(folder / "log.parquet"), rng, fractions=(0, 0.1)),
+    cp.data.save(cp.data.split_at_random(cp.read(folder / "log.parquet"), rng, fractions=(0, 0.1)),
             folder / "data")  # fmt: skip
     for name in ("gmf", "mlp"):
         settings = [f"candidate.name={name}", "candidate.dim=4", "training.epochs=1", "method=erm"]
-        train_run(folder / "data", folder / name, run_config(None, settings))
+        cp.train(folder / "data", folder / name, run_config(None, settings))
     return folder
 
 

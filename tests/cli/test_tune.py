@@ -14,7 +14,6 @@ from rich.console import Console
 import counterplay as cp
 from counterplay.cli import console
 from counterplay.data.files import read_json
-from counterplay.tuning import search
 
 from .conftest import Run, wait_for
 
@@ -72,7 +71,7 @@ def test_failures_are_told_and_an_interruption_says_how_it_goes_on(
         def failing(*_: object, **__: object) -> None:
             raise error
 
-        monkeypatch.setattr(search, "train_run", failing)
+        monkeypatch.setattr("counterplay.runs.training.train", failing)
 
     fail(KeyboardInterrupt())
     outcome = run("tune", dataset, "--out", tmp_path / "out", *FAST)

@@ -17,15 +17,14 @@ from counterplay.cli import console, worlds
 from counterplay.data.files import read_json
 from counterplay.runs.config import run_config
 from counterplay.runs.online import online_runs
-from counterplay.runs.training import train_run
 from counterplay.simulation import checks
 from counterplay.simulation.checks import Finding, check_world
+from counterplay.simulation.dials import world_dials
 from counterplay.simulation.logs import oracle_propensities
 from counterplay.simulation.online import OnlineTest
 from counterplay.simulation.store import load_world
 from counterplay.simulation.synthetic import PRESETS, Synthetic
 from counterplay.simulation.two_stage import TwoStage
-from counterplay.simulation.world_dials import world_dials
 from counterplay.simulation.writing import write_world
 
 from .conftest import Outcome, Run
@@ -70,14 +69,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                     "training.batch_size=64", "validation.n_negatives=3")  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cp.CounterplayWarning)
-            train_run(folder / "world" / "log", folder / method, run_config(None, settings))
+            cp.train(folder / "world" / "log", folder / method, run_config(None, settings))
     rng = np.random.default_rng(0)
     table = {"user": rng.integers(0, 30, 400), "item": rng.integers(0, 25, 400)}
     for name, rating in (("rated", rng.integers(1, 6, 400)), ("alike", np.ones(400))):
-        cp.save(
+        cp.data.save(
             cp.read(table | {"rating": rating}, duplicates="first", order="file"), folder / name
         )
-    cp.save(cp.read(table, duplicates="first"), folder / "clicks")
+    cp.data.save(cp.read(table, duplicates="first"), folder / "clicks")
     (folder / "foreign").mkdir()
     (folder / "foreign" / "thesis.tex").write_text("mine")
     (folder / "bad.toml").write_text("sharpness = ")
@@ -135,7 +134,7 @@ def test_what_was_made_as_json(tmp_path: Path, run: Run) -> None:
     outcome = run("simulate", "synthetic", "--out", tmp_path / "w", *SMALL, *ROUNDS, "--json")
     assert (outcome.code, outcome.err) == (0, "")
     told = json.loads(outcome.out)
-    split = cp.load_split(tmp_path / "w" / "log")
+    split = cp.data.load_split(tmp_path / "w" / "log")
     assert told["log"] == str(tmp_path / "w" / "log")
     assert told["fingerprint"] == split.interactions.fingerprint
     assert told["split"]["counts"] == split.counts
@@ -147,7 +146,7 @@ def test_a_synthetic_world_and_its_log(tmp_path: Path, run: Run) -> None:
     outcome = run("simulate", "synthetic", "--out", tmp_path / "world", *SMALL, *ROUNDS)
     assert outcome.code == 0, outcome.err
     expected = world_of().world()
-    log = cp.load_split(tmp_path / "world" / "log")
+    log = cp.data.load_split(tmp_path / "world" / "log")
     assert log.interactions.fingerprint == expected.log(RATES).fingerprint
     assert load_world(tmp_path / "world").log().fingerprint == expected.log().fingerprint
     assert "synthetic-history, 50 users, 40 items" in outcome.out
@@ -169,7 +168,7 @@ def test_options_reach_the_world(tmp_path: Path, run: Run) -> None:
     found = load_world(tmp_path / "world")
     assert found.name == "synthetic-mixture"
     assert (found.confounding, found.examination, found.noise) == (0.75, 0.5, 1.5)
-    log = cp.load(tmp_path / "world" / "log")
+    log = cp.data.load(tmp_path / "world" / "log")
     assert log.fingerprint == expected.log(with_truth=True).fingerprint
 
 
@@ -179,7 +178,7 @@ def test_a_two_stage_world_has_the_users_and_items_of_its_data(
     outcome = run("simulate", folder / "rated", "--out", tmp_path / "world", *ROUNDS,
                   "--set", "epochs=1", "--set", "dim=2", "--confounding", 0.5)  # fmt: skip
     assert outcome.code == 0, outcome.err
-    source, log = cp.load(folder / "rated"), cp.load(tmp_path / "world" / "log")
+    source, log = cp.data.load(folder / "rated"), cp.data.load(tmp_path / "world" / "log")
     assert log.users.ids.equals(source.users.ids)
     assert log.items.ids.equals(source.items.ids)
     expected = TwoStage(epochs=1, dim=2, confounding=0.5).world(source)
@@ -284,7 +283,7 @@ def test_a_world_is_replaced_on_request_alone(folder: Path, tmp_path: Path, run:
     done = run("simulate", "synthetic", "--out", place, *SMALL, "--overwrite", "--seed", 7)
     assert done.code == 0, done.err
     assert load_world(place).seed == 7
-    assert cp.load(place / "log").propensity is None
+    assert cp.data.load(place / "log").propensity is None
     assert [path.name for path in tmp_path.iterdir()] == ["world"]
 
 
@@ -545,7 +544,7 @@ def test_the_oracle_is_the_logged_propensity_up_to_a_constant(folder: Path, run:
     for key, oracle in by_name["oracle"].items():
         for part in ("value", "low", "high", "ess"):
             assert oracle[part] == pytest.approx(by_name["logged"][key][part], rel=1e-6)
-    test = cp.load_split(folder / "world" / "log").test
+    test = cp.data.load_split(folder / "world" / "log").test
     assert test.propensity is not None
     ratio = test.propensity / oracle_propensities(load_world(folder / "world"), test)
     assert ratio == pytest.approx(RATES[-1], rel=1e-6)

@@ -45,8 +45,8 @@ def reseal(folder: Path, **changes: object) -> None:
 
 def test_a_loaded_log_is_the_saved_one(tmp_path: Path) -> None:
     log = full_log()
-    cp.save(log, tmp_path / "data")
-    loaded = cp.load(tmp_path / "data")
+    cp.data.save(log, tmp_path / "data")
+    loaded = cp.data.load(tmp_path / "data")
     assert loaded == log
     assert (loaded.name, loaded.source, loaded.steps) == (log.name, log.source, log.steps)
     for (name, column), (_, original) in zip(loaded.columns(), log.columns(), strict=True):
@@ -57,19 +57,19 @@ def test_a_loaded_log_is_the_saved_one(tmp_path: Path) -> None:
 @given(tables(times=True))
 def test_any_log_survives(tmp_path: Path, frame: pl.DataFrame) -> None:
     log = cp.read(frame)
-    cp.save(log, tmp_path / "data", overwrite=True)
-    assert cp.load(tmp_path / "data") == log
+    cp.data.save(log, tmp_path / "data", overwrite=True)
+    assert cp.data.load(tmp_path / "data") == log
 
 
 def test_a_log_of_several_row_groups_survives(tmp_path: Path) -> None:
     log = cp.read({"user": np.arange(600_000) % 999, "item": np.arange(600_000) % 777})
-    cp.save(log, tmp_path / "data")
+    cp.data.save(log, tmp_path / "data")
     assert pq.read_metadata(tmp_path / "data" / "interactions.parquet").num_row_groups > 1
-    assert cp.load(tmp_path / "data") == log
+    assert cp.data.load(tmp_path / "data") == log
 
 
 def test_other_readers_see_ordinary_parquet(tmp_path: Path) -> None:
-    cp.save(full_log(), tmp_path / "data")
+    cp.data.save(full_log(), tmp_path / "data")
     table = pq.read_table(tmp_path / "data" / "interactions.parquet")
     assert {field.name: str(field.type) for field in table.schema} == {
         "user": "int32",
@@ -97,11 +97,11 @@ def test_other_readers_see_ordinary_parquet(tmp_path: Path) -> None:
 )
 def test_files_rewritten_by_others_still_load(layout: dict[str, object], tmp_path: Path) -> None:
     log = full_log()
-    cp.save(log, tmp_path / "data")
+    cp.data.save(log, tmp_path / "data")
     path = tmp_path / "data" / "interactions.parquet"
     pq.write_table(pq.read_table(path), path, **layout)
     reseal(tmp_path / "data")
-    assert cp.load(tmp_path / "data") == log
+    assert cp.data.load(tmp_path / "data") == log
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_columns_of_another_type_are_never_misread(
     name: str, dtype: pa.DataType, tmp_path: Path
 ) -> None:
     log = full_log()
-    cp.save(log, tmp_path / "data")
+    cp.data.save(log, tmp_path / "data")
     path = tmp_path / "data" / "interactions.parquet"
     table = pq.read_table(path)
     fields = [
@@ -127,24 +127,24 @@ def test_columns_of_another_type_are_never_misread(
     ]
     pq.write_table(table.cast(pa.schema(fields)), path, compression="none", use_dictionary=False)
     reseal(tmp_path / "data")
-    assert cp.load(tmp_path / "data") == log
+    assert cp.data.load(tmp_path / "data") == log
 
 
 def test_a_split_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
-    split = cp.split_at_random(full_log(), np.random.default_rng(0), fractions=(0.25, 0.25))
-    cp.save(split, tmp_path / "data")
+    split = cp.data.split_at_random(full_log(), np.random.default_rng(0), fractions=(0.25, 0.25))
+    cp.data.save(split, tmp_path / "data")
     path = tmp_path / "data" / "split.parquet"
     other = np.roll(split.part, 1)
     pl.DataFrame({"part": other}).write_parquet(path)
     with pytest.raises(cp.DataError, match=r"split.parquet' must be as it was written; found it"):
-        cp.load_split(tmp_path / "data")
+        cp.data.load_split(tmp_path / "data")
     reseal(tmp_path / "data")
     with pytest.raises(cp.DataError, match="does not match its fingerprint"):
-        cp.load_split(tmp_path / "data")
+        cp.data.load_split(tmp_path / "data")
     pl.DataFrame({"other": other}).write_parquet(path)
     reseal(tmp_path / "data")
     with pytest.raises(cp.DataError, match="a split that cannot be read"):
-        cp.load_split(tmp_path / "data")
+        cp.data.load_split(tmp_path / "data")
 
 
 def test_only_a_dataset_directory_is_replaced(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_only_a_dataset_directory_is_replaced(tmp_path: Path) -> None:
     (folder / "dataset.json").write_text("{}")
     (folder / "precious").write_text("keep")
     with pytest.raises(cp.ConfigError):
-        cp.save(full_log(), folder, overwrite=True)
+        cp.data.save(full_log(), folder, overwrite=True)
     assert (folder / "precious").read_text() == "keep"
 
 
@@ -161,29 +161,29 @@ def test_a_link_to_a_folder_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     for _ in range(2):
-        cp.save(full_log(), tmp_path / "link", overwrite=True)
+        cp.data.save(full_log(), tmp_path / "link", overwrite=True)
     assert (tmp_path / "link").is_symlink()
-    assert cp.load(tmp_path / "real") == full_log()
+    assert cp.data.load(tmp_path / "real") == full_log()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
 
 
 def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(cp.ConfigError, match="a folder that can be written to"):
-        cp.save(full_log(), tmp_path / "file" / "data")
+        cp.data.save(full_log(), tmp_path / "file" / "data")
 
 
 def test_a_split_is_stored_with_the_data(tmp_path: Path) -> None:
-    split = cp.split_at_random(full_log(), np.random.default_rng(0), fractions=(0.25, 0.25))
-    cp.save(split, tmp_path / "data")
-    loaded = cp.load_split(tmp_path / "data")
+    split = cp.data.split_at_random(full_log(), np.random.default_rng(0), fractions=(0.25, 0.25))
+    cp.data.save(split, tmp_path / "data")
+    loaded = cp.data.load_split(tmp_path / "data")
     assert loaded.interactions == split.interactions
     assert (loaded.part == split.part).all()
     assert (loaded.kind, loaded.counts) == (split.kind, split.counts)
 
 
 def test_the_description_has_what_others_rely_on(tmp_path: Path) -> None:
-    cp.save(full_log(), tmp_path / "data")
+    cp.data.save(full_log(), tmp_path / "data")
     description = json.loads((tmp_path / "data" / "dataset.json").read_text())
     assert description["name"] == "full"
     assert description["counts"] == {"users": 3, "items": 3, "interactions": 4}
@@ -194,19 +194,19 @@ def test_the_description_has_what_others_rely_on(tmp_path: Path) -> None:
 
 def test_saving_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        cp.save(full_log(), tmp_path / name)
+        cp.data.save(full_log(), tmp_path / name)
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
 
 
 def test_a_loaded_log_can_be_worked_with_and_saved_over(tmp_path: Path) -> None:
-    cp.save(full_log(), tmp_path / "data")
-    loaded = cp.load(tmp_path / "data")
-    cp.save(loaded, tmp_path / "data", overwrite=True)
-    assert cp.load(tmp_path / "data") == full_log()
+    cp.data.save(full_log(), tmp_path / "data")
+    loaded = cp.data.load(tmp_path / "data")
+    cp.data.save(loaded, tmp_path / "data", overwrite=True)
+    assert cp.data.load(tmp_path / "data") == full_log()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cp.CounterplayWarning)
-        assert cp.leave_last_two_out(loaded).counts == {"train": 4, "validation": 0, "test": 0}
+        assert cp.data.leave_last_two_out(loaded).counts == {"train": 4, "validation": 0, "test": 0}
 
 
 @pytest.mark.parametrize(
@@ -227,18 +227,18 @@ def test_a_loaded_log_can_be_worked_with_and_saved_over(tmp_path: Path) -> None:
 def test_damaged_directories_are_refused(
     name: str, content: bytes | None, expected: str, tmp_path: Path
 ) -> None:
-    cp.save(full_log(), tmp_path / "data")
+    cp.data.save(full_log(), tmp_path / "data")
     path = tmp_path / "data" / name
     path.unlink() if content is None else path.write_bytes(content)
     with pytest.raises(cp.DataError, match=expected) as caught:
-        cp.load(tmp_path / "data")
+        cp.data.load(tmp_path / "data")
     assert "\n" not in str(caught.value)
 
 
 def test_a_flipped_bit_of_any_file_is_one_sentence(tmp_path: Path) -> None:
     """Before anything parses it: some of these would end the process."""
-    split = cp.split_at_random(full_log(), np.random.default_rng(0), fractions=(0.25, 0.25))
-    cp.save(split, tmp_path / "data")
+    split = cp.data.split_at_random(full_log(), np.random.default_rng(0), fractions=(0.25, 0.25))
+    cp.data.save(split, tmp_path / "data")
     rng = np.random.default_rng(1)
     for path in sorted((tmp_path / "data").iterdir()):
         content = path.read_bytes()
@@ -247,10 +247,10 @@ def test_a_flipped_bit_of_any_file_is_one_sentence(tmp_path: Path) -> None:
             damaged[place] ^= 1 << rng.integers(8)
             path.write_bytes(damaged)
             with pytest.raises(cp.DataError, match=f"{path.name}' must be") as caught:
-                cp.load_split(tmp_path / "data")
+                cp.data.load_split(tmp_path / "data")
             assert "\n" not in str(caught.value)
         path.write_bytes(content)
-    assert (cp.load_split(tmp_path / "data").part == split.part).all()
+    assert (cp.data.load_split(tmp_path / "data").part == split.part).all()
 
 
 Edit = Callable[[pl.DataFrame], pl.DataFrame]
@@ -270,15 +270,15 @@ EDITS: dict[str, tuple[Edit, str]] = {
 
 @pytest.mark.parametrize("name", EDITS)
 def test_other_rows_are_refused_with_their_digests_and_without(name: str, tmp_path: Path) -> None:
-    cp.save(full_log(), tmp_path / "data")
+    cp.data.save(full_log(), tmp_path / "data")
     path = tmp_path / "data" / "interactions.parquet"
     edit, expected = EDITS[name]
     edit(pl.read_parquet(path)).write_parquet(path)
     with pytest.raises(cp.DataError, match="found it changed or damaged; prepare it again"):
-        cp.load(tmp_path / "data")
+        cp.data.load(tmp_path / "data")
     reseal(tmp_path / "data")
     with pytest.raises(cp.DataError, match=expected):
-        cp.load(tmp_path / "data")
+        cp.data.load(tmp_path / "data")
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_other_rows_are_refused_with_their_digests_and_without(name: str, tmp_pa
 def test_broken_entries_and_a_missing_split_are_refused(
     changes: dict[str, object], expected: str, tmp_path: Path
 ) -> None:
-    cp.save(full_log(), tmp_path / "data")
+    cp.data.save(full_log(), tmp_path / "data")
     reseal(tmp_path / "data", **changes)
     with pytest.raises(cp.DataError, match=expected):
-        cp.load_split(tmp_path / "data")
+        cp.data.load_split(tmp_path / "data")

@@ -85,7 +85,7 @@ def test_unseen_ids_take_the_type_of_the_log(tmp_path: Path) -> None:
 
 
 def test_a_table_without_numbers_has_an_empty_matrix() -> None:
-    table = cp.FeatureTable(pl.DataFrame({"brand": ["x", "y"]}))
+    table = cp.data.FeatureTable(pl.DataFrame({"brand": ["x", "y"]}))
     assert table.numbers().shape == (2, 0)
 
 
@@ -94,7 +94,7 @@ def test_filters_carry_features_along() -> None:
         {"user": [1, 1, 2, 2, 3], "item": [1, 2, 1, 2, 3]},
         user_features=pl.DataFrame({"id": [1, 2, 3], "age": [10.0, 20.0, 30.0]}),
     )
-    kept = cp.k_core(log, 2)
+    kept = cp.data.k_core(log, 2)
     assert kept.user_features is not None
     assert kept.user_features.numbers().ravel().tolist() == [10.0, 20.0]
 

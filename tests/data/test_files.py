@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterplay import DataError
+import counterplay as cp
 from counterplay.data.files import (
     check_digest,
     difference,
@@ -69,7 +69,9 @@ def test_what_is_no_such_file_is_one_sentence(
     path = tmp_path / "plan.json"
     if contents is not None:
         path.write_bytes(contents)
-    with pytest.raises(DataError, match=rf"plan.json' must be a plan; found {found}.*; write it"):
+    with pytest.raises(
+        cp.DataError, match=rf"plan.json' must be a plan; found {found}.*; write it"
+    ):
         read_json(path, "a plan", remedy="write it again")
 
 
@@ -84,7 +86,7 @@ def test_no_flipped_bit_is_accepted(indent: int | None, tmp_path: Path) -> None:
             damaged[place] ^= 1 << bit
             path.write_bytes(damaged)
             for may_lack_seal in (False, True):
-                with pytest.raises(DataError, match=r"values.json' must be"):
+                with pytest.raises(cp.DataError, match=r"values.json' must be"):
                     read_json(path, "plain values", may_lack_seal=may_lack_seal)
 
 
@@ -98,7 +100,7 @@ def test_no_part_that_is_cut_off_or_blank_is_accepted(tmp_path: Path, data: st.D
     if content[begin:end] == filler:
         return
     path.write_bytes(content[:begin] + filler + content[end:])
-    with pytest.raises(DataError, match=r"values.json' must be"):
+    with pytest.raises(cp.DataError, match=r"values.json' must be"):
         read_json(path, "plain values")
 
 
@@ -107,7 +109,7 @@ def test_results_of_before_there_were_seals_are_read_where_that_is_allowed(tmp_p
     path.write_text('{"job": 1}\n')
     assert read_json(path, "a result", may_lack_seal=True) == {"job": 1}
     with pytest.raises(
-        DataError,
+        cp.DataError,
         match="as it was written; found it changed or damaged, or of an earlier version; run",
     ):
         read_json(path, "a result", remedy="run it again")
@@ -117,17 +119,19 @@ def test_another_format_is_named_whether_it_has_a_seal_or_not(tmp_path: Path) ->
     path = tmp_path / "plan.json"
     for content in (b'{"format": 1}', sealed({"format": 1})):
         path.write_bytes(content)
-        with pytest.raises(DataError, match="in format 2; found format 1; make it again with this"):
+        with pytest.raises(
+            cp.DataError, match="in format 2; found format 1; make it again with this"
+        ):
             read_json(path, "a plan", remedy="make it again", format=2)
     path.write_bytes(sealed({"format": 2}).replace(b"2,", b"1,"))
-    with pytest.raises(DataError, match="changed or damaged"):
+    with pytest.raises(cp.DataError, match="changed or damaged"):
         read_json(path, "a plan", format=2)
 
 
 def test_json_too_deep_to_read_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "deep.json"
     path.write_text("[" * 100_000 + "]" * 100_000)
-    with pytest.raises(DataError, match="found values within values, too deep to read"):
+    with pytest.raises(cp.DataError, match="found values within values, too deep to read"):
         read_json(path, "a plan")
 
 
@@ -145,10 +149,12 @@ def test_a_file_must_have_its_digest(tmp_path: Path) -> None:
     check_digest(path, digests, remedy="")
     for wrong, found in ((b"abd", "it changed or damaged"), (None, "nothing there")):
         path.unlink() if wrong is None else path.write_bytes(wrong)
-        with pytest.raises(DataError, match=f"table' must be as it was written; found {found}; do"):
+        with pytest.raises(
+            cp.DataError, match=f"table' must be as it was written; found {found}; do"
+        ):
             check_digest(path, digests, remedy="do it again")
     path.write_bytes(b"abc")
-    with pytest.raises(DataError, match="as it was written"):
+    with pytest.raises(cp.DataError, match="as it was written"):
         check_digest(path, {}, remedy="do it again")
 
 

@@ -42,7 +42,7 @@ def test_the_papers_filter_equals_brute_force(
     enough = len({u for u, _ in expected}) > 1 and len({i for _, i in expected}) > 1
     if not enough:
         with pytest.raises(cp.DataError, match="must leave at least two"):
-            cp.filter_by_events(
+            cp.data.filter_by_events(
                 cp.read(frame),
                 items_above=items_above,
                 users_above=users_above,
@@ -50,7 +50,7 @@ def test_the_papers_filter_equals_brute_force(
             )
         return
     log = cp.read(frame)
-    kept = cp.filter_by_events(
+    kept = cp.data.filter_by_events(
         log, items_above=items_above, users_above=users_above, users_below=users_above + room
     )
     assert rows_of(kept) == Counter(expected)
@@ -67,13 +67,13 @@ def test_the_core_equals_brute_force(frame: pl.DataFrame, k: int) -> None:
     expected = brute_force_core(frame.rows(), k)
     if len({u for u, _ in expected}) < 2 or len({i for _, i in expected}) < 2:
         with pytest.raises(cp.DataError, match="must leave at least two"):
-            cp.k_core(cp.read(frame), k)
+            cp.data.k_core(cp.read(frame), k)
     else:
-        assert rows_of(cp.k_core(cp.read(frame), k)) == Counter(expected)
+        assert rows_of(cp.data.k_core(cp.read(frame), k)) == Counter(expected)
 
 
 def test_bounds_that_make_no_sense_are_refused(small_log: cp.Interactions) -> None:
     with pytest.raises(cp.ConfigError, match="users_below must leave room"):
-        cp.filter_by_events(small_log, users_above=20, users_below=21)
+        cp.data.filter_by_events(small_log, users_above=20, users_below=21)
     with pytest.raises(cp.ConfigError, match="k must be 1 or more"):
-        cp.k_core(small_log, 0)
+        cp.data.k_core(small_log, 0)

@@ -18,7 +18,7 @@ def histories_of(log: cp.Interactions) -> list[list[int]]:
 @given(tables(times=True), st.integers(1, 7))
 def test_last_items_equal_brute_force(frame: pl.DataFrame, length: int) -> None:
     log = cp.read(frame)
-    last = cp.Histories(log).last(np.arange(log.n_users), length)
+    last = cp.data.Histories(log).last(np.arange(log.n_users), length)
     for history, row in zip(histories_of(log), last.tolist(), strict=True):
         expected = history[-length:]
         assert row == [log.n_items] * (length - len(expected)) + expected
@@ -29,7 +29,7 @@ def test_every_row_is_a_target_once_after_what_came_before(
     frame: pl.DataFrame, length: int
 ) -> None:
     log = cp.read(frame)
-    windows = cp.Histories(log).windows(length)
+    windows = cp.data.Histories(log).windows(length)
     padding = log.n_items
     found: dict[int, list[int]] = {user: [] for user in range(log.n_users)}
     for user, inputs, targets in zip(*_rows(windows)[:3], strict=True):
@@ -51,24 +51,24 @@ def _rows(windows: object) -> tuple[list[int], list[list[int]], list[list[int]]]
 
 def test_windows_by_hand() -> None:
     log = cp.read({"user": [0] * 5 + [1], "item": [0, 1, 2, 3, 4, 0], "time": range(6)})
-    windows = cp.Histories(log).windows(3)
+    windows = cp.data.Histories(log).windows(3)
     assert windows.user.tolist() == [0, 0, 1]
     assert windows.inputs.tolist() == [[1, 2, 3], [5, 5, 0], [5, 5, 5]]
     assert windows.targets.tolist() == [[2, 3, 4], [5, 0, 1], [5, 5, 0]]
 
 
 def test_the_padding_is_one_past_the_last_item(small_log: cp.Interactions) -> None:
-    histories = cp.Histories(small_log)
+    histories = cp.data.Histories(small_log)
     assert histories.padding == small_log.n_items
     assert int(histories.windows(50).inputs.max()) == small_log.n_items
 
 
 def test_a_user_without_rows_has_an_empty_history(small_log: cp.Interactions) -> None:
-    histories = cp.Histories(small_log.take(small_log.user != 1))
+    histories = cp.data.Histories(small_log.take(small_log.user != 1))
     assert histories.last(np.array([1]), 2).tolist() == [[4, 4]]
     assert 1 not in histories.windows(2).user
 
 
 def test_a_length_must_make_sense(small_log: cp.Interactions) -> None:
     with pytest.raises(cp.ConfigError, match="length of 1 or more"):
-        cp.Histories(small_log).last(np.array([0]), 0)
+        cp.data.Histories(small_log).last(np.array([0]), 0)

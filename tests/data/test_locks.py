@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from counterplay import ConfigError
+import counterplay as cp
 from counterplay.data import locks
 from counterplay.data.locks import lock_of, locked
 
@@ -45,7 +45,7 @@ def take(target: Path) -> None:
 def test_there_is_one_writer_at_a_time_and_it_is_named(tmp_path: Path) -> None:
     target = tmp_path / "target"
     with holder(target) as process:
-        with pytest.raises(ConfigError, match="by one process at a time") as caught:
+        with pytest.raises(cp.ConfigError, match="by one process at a time") as caught:
             take(target)
         assert f"found process {process.pid} on {platform.node()}, since 20" in str(caught.value)
         assert f"at work on '{target}'" in str(caught.value)
@@ -71,7 +71,7 @@ def test_the_lock_of_a_killed_process_is_taken_over(tmp_path: Path) -> None:
 
 
 def test_a_process_does_not_write_the_same_twice_at_once(tmp_path: Path) -> None:
-    with locked(tmp_path / "target"), pytest.raises(ConfigError, match=f"process {os.getpid()}"):
+    with locked(tmp_path / "target"), pytest.raises(cp.ConfigError, match=f"process {os.getpid()}"):
         take(tmp_path / "target")
     assert list(tmp_path.iterdir()) == []
 
@@ -92,7 +92,7 @@ def test_a_lock_that_was_removed_meanwhile_is_not_held(
     monkeypatch.setattr(locks, "_taken", late)
     with locked(target):
         assert lock_of(target).exists()
-        with pytest.raises(ConfigError):
+        with pytest.raises(cp.ConfigError):
             take(target)
     assert n_taken == 3
 
@@ -101,7 +101,7 @@ def test_a_lock_that_was_removed_meanwhile_is_not_held(
 def test_a_holder_that_has_not_said_who_it_is(said: str, tmp_path: Path) -> None:
     with locked(tmp_path / "target"):
         lock_of(tmp_path / "target").write_text(said)
-        with pytest.raises(ConfigError, match="found another process at work"):
+        with pytest.raises(cp.ConfigError, match="found another process at work"):
             take(tmp_path / "target")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from counterplay import ConfigError
+import counterplay as cp
 from counterplay.data import publishing
 from counterplay.data.locks import locked
 from counterplay.data.publishing import (
@@ -89,7 +89,7 @@ def test_what_is_there_is_replaced_only_when_told(
     if not can_exchange:
         without_exchange(monkeypatch)
     write(tmp_path / "target", "one")
-    with pytest.raises(ConfigError, match="found something at"):
+    with pytest.raises(cp.ConfigError, match="found something at"):
         write(tmp_path / "target", "two")
     write(tmp_path / "target", "two", overwrite=True)
     assert contents(tmp_path / "target") == {"a": "two"}
@@ -103,11 +103,11 @@ def test_an_empty_folder_may_be_filled_and_other_things_are_never_replaced(tmp_p
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "precious").write_text("keep")
     (tmp_path / "other" / "a").write_text("mine")
-    with pytest.raises(ConfigError, match="that was written by this command"):
+    with pytest.raises(cp.ConfigError, match="that was written by this command"):
         write(tmp_path / "other", "two", overwrite=True)
     assert contents(tmp_path / "other") == {"precious": "keep", "a": "mine"}
     (tmp_path / "file").write_text("keep")
-    with pytest.raises(ConfigError):
+    with pytest.raises(cp.ConfigError):
         write(tmp_path / "file", "two", overwrite=True)
     assert (tmp_path / "file").read_text() == "keep"
 
@@ -116,7 +116,7 @@ def test_the_folder_one_stands_in_is_never_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match="current working directory"):
+    with pytest.raises(cp.ConfigError, match="current working directory"):
         write(Path(), "one")
     assert tmp_path.exists()
 
@@ -142,7 +142,7 @@ def test_what_appears_meanwhile_stays(
             for name in theirs:
                 (target / name).write_text("theirs")
 
-    with pytest.raises(ConfigError, match=expected):
+    with pytest.raises(cp.ConfigError, match=expected):
         appearing()
     found = contents(target) if theirs else target.read_text()
     assert found == (dict.fromkeys(theirs, "theirs") if theirs else "theirs")
@@ -163,7 +163,7 @@ def test_what_was_added_just_before_the_exchange_comes_back(
         return exchange(one, other)
 
     monkeypatch.setattr(publishing, "_exchanged", late)
-    with pytest.raises(ConfigError, match="that was written by this command"):
+    with pytest.raises(cp.ConfigError, match="that was written by this command"):
         write(tmp_path / "target", "two", overwrite=True)
     assert contents(tmp_path / "target") == {"a": "one", "precious": "keep"}
     assert names(tmp_path) == ["target"]
@@ -376,7 +376,7 @@ def test_a_folder_with_nothing_but_what_was_left_is_as_good_as_empty(tmp_path: P
     with working_directory(tmp_path / "work") as folder:
         assert names(folder) == []
         (folder / "result").write_text("x")
-    with pytest.raises(ConfigError, match="found something at"):
+    with pytest.raises(cp.ConfigError, match="found something at"):
         publishing.check_free(tmp_path / "work")
 
 
@@ -398,12 +398,12 @@ def test_a_refusal_sweeps_what_was_left_after_publishing(tmp_path: Path) -> None
     target = tmp_path / "target"
     write(target, "one")
     left_behind(tmp_path, "target")
-    with pytest.raises(ConfigError, match="found something at"):
+    with pytest.raises(cp.ConfigError, match="found something at"):
         check_free(target)
     assert names(tmp_path) == ["target"]
     assert contents(target) == {"a": "one"}
     with locked(target):
-        with pytest.raises(ConfigError, match="found something at"):
+        with pytest.raises(cp.ConfigError, match="found something at"):
             check_free(target)
         assert names(tmp_path) == [".target.lock", "target"]  # somebody is at work
 
@@ -413,7 +413,7 @@ def test_what_is_no_file_is_never_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.json"
     os.mkfifo(pipe)
     for refused in (lambda: check_output(pipe), lambda: new_file(pipe).__enter__()):
-        with pytest.raises(ConfigError, match="must be a file, or nothing yet"):
+        with pytest.raises(cp.ConfigError, match="must be a file, or nothing yet"):
             refused()
     assert pipe.is_fifo()
     assert names(tmp_path) == ["pipe.json"]

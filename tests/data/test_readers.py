@@ -257,8 +257,8 @@ def test_names_with_signs_that_could_match_others_are_taken_literally(tmp_path: 
         getattr(other, f"write_{name.rsplit('.', 1)[1]}")(tmp_path / name)
     for name in ("log[1].csv", "log[1].ndjson", "log[1].parquet", "l*.csv"):
         assert cp.read(tmp_path / name) == EXPECTED, name
-    cp.save(EXPECTED, tmp_path / "data[1]")
-    assert cp.load(tmp_path / "data[1]") == EXPECTED
+    cp.data.save(EXPECTED, tmp_path / "data[1]")
+    assert cp.data.load(tmp_path / "data[1]") == EXPECTED
 
 
 @pytest.mark.parametrize("separator", [";", "\t", "|"])
@@ -287,7 +287,7 @@ def test_ndjson_is_looked_at_to_the_end(tmp_path: Path) -> None:
         cp.read(tmp_path / "log.ndjson")
     whole = [row.replace("}", ', "rating": 3}') for row in rows[:-1]]
     (tmp_path / "log.ndjson").write_text("\n".join([*whole, rows[-1]]))
-    assert cp.profile(cp.read(tmp_path / "log.ndjson")).rating_range == pytest.approx(
+    assert cp.data.profile(cp.read(tmp_path / "log.ndjson")).rating_range == pytest.approx(
         (3.0, 3.001, 4.5), abs=1e-3
     )
 

@@ -26,7 +26,7 @@ def quietly(split: Callable[..., cp.Split], *arguments: object, **options: objec
 
 
 def leave_last_two_out(log: cp.Interactions) -> cp.Split:
-    return quietly(cp.leave_last_two_out, log)
+    return quietly(cp.data.leave_last_two_out, log)
 
 
 GOOD = {"user": [1, 2], "item": [1, 2], "time": [1, 2]}
@@ -78,14 +78,14 @@ def test_tied_last_rows_are_counted() -> None:
     }
     for order, decides in (("canonical", "a fixed mix of the ids"), ("file", "the order of the")):
         with pytest.warns(cp.CounterplayWarning) as caught:
-            cp.leave_last_two_out(cp.read(frame, order=order))  # type: ignore[arg-type]
+            cp.data.leave_last_two_out(cp.read(frame, order=order))  # type: ignore[arg-type]
         (text,) = [str(each.message) for each in caught if "tied last" in str(each.message)]
         assert "1 of 4 users have a tied last row" in text
         assert "for 1 users that goes for the validation row" in text
         assert decides in text
     log = cp.read({"user": [1, 1, 1, 2], "item": [9, 7, 8, 7], "time": [5, 6, 7, 5]})
     with pytest.warns(cp.CounterplayWarning) as caught:
-        cp.leave_last_two_out(log)
+        cp.data.leave_last_two_out(log)
     assert not any("tied" in str(each.message) for each in caught)
 
 
@@ -120,7 +120,7 @@ def test_without_times_too(frame: pl.DataFrame, random: Random) -> None:
 
 def test_leave_last_two_out_warns_and_names_short_users(small_log: cp.Interactions) -> None:
     with pytest.warns(cp.CounterplayWarning) as caught:
-        split = cp.leave_last_two_out(small_log)
+        split = cp.data.leave_last_two_out(small_log)
     texts = [str(each.message) for each in caught]
     assert any("leaks time" in text for text in texts)
     assert any(
@@ -133,12 +133,12 @@ def test_leave_last_two_out_warns_and_names_short_users(small_log: cp.Interactio
 def test_without_times_the_input_decides_only_if_asked_for() -> None:
     frame = {"user": [1, 1, 1, 2, 2, 2], "item": [3, 1, 2, 1, 3, 2]}
     with pytest.raises(cp.DataError, match=r"found a log without times; .* \(--order file\)"):
-        cp.leave_last_two_out(cp.read(frame))
+        cp.data.leave_last_two_out(cp.read(frame))
     log = cp.read(frame, order="file")
     assert [str(step) for step in log.steps] == [
         "order: rows of one user at one time stand as in the input, as was asked for"
     ]
-    split = cp.leave_last_two_out(log)
+    split = cp.data.leave_last_two_out(log)
     assert split.test.to_frame()["item"].to_list() == [2, 2]
     assert split.validation.to_frame()["item"].to_list() == [1, 3]
 
@@ -148,7 +148,7 @@ def test_a_split_by_time_never_trains_on_the_future(
     frame: pl.DataFrame, validation: float, test: float
 ) -> None:
     try:
-        split = quietly(cp.split_by_time, cp.read(frame), fractions=(validation, test))
+        split = quietly(cp.data.split_by_time, cp.read(frame), fractions=(validation, test))
     except cp.DataError as error:
         assert "leave rows to train on" in str(error)
         return
@@ -161,14 +161,14 @@ def test_a_split_by_time_never_trains_on_the_future(
 
 def test_shares_of_zero_hold_nothing_out(small_log: cp.Interactions) -> None:
     nothing = {"train": 9, "validation": 0, "test": 0}
-    assert cp.split_by_time(small_log, fractions=(0, 0)).counts == nothing
+    assert cp.data.split_by_time(small_log, fractions=(0, 0)).counts == nothing
     rng = np.random.default_rng(0)
-    assert cp.split_at_random(small_log, rng, fractions=(0, 0)).counts == nothing
+    assert cp.data.split_at_random(small_log, rng, fractions=(0, 0)).counts == nothing
 
 
 def test_a_split_by_time_takes_moments(small_log: cp.Interactions) -> None:
     moment = dt.datetime(1970, 1, 1)
-    split = cp.split_by_time(
+    split = cp.data.split_by_time(
         small_log,
         validation_from=moment + dt.timedelta(seconds=3),
         test_from=(moment + dt.timedelta(seconds=5)).replace(tzinfo=dt.UTC),
@@ -184,7 +184,9 @@ def test_a_random_split_keeps_pairs_together(
     log = cp.read(frame)
     n_pairs = len(np.unique(log.pair))
     split, again = (
-        quietly(cp.split_at_random, log, np.random.default_rng(seed), fractions=(validation, test))
+        quietly(
+            cp.data.split_at_random, log, np.random.default_rng(seed), fractions=(validation, test)
+        )
         for _ in range(2)
     )
     assert_partition(split)
@@ -202,25 +204,27 @@ def test_the_share_of_seen_test_pairs_is_reported() -> None:
 def test_splits_that_make_no_sense_are_refused(small_log: cp.Interactions) -> None:
     rng = np.random.default_rng(0)
     with pytest.raises(cp.ConfigError, match="together less than 1"):
-        cp.split_at_random(small_log, rng, fractions=(0.5, 0.5))
+        cp.data.split_at_random(small_log, rng, fractions=(0.5, 0.5))
     with pytest.raises(cp.DataError, match="needs times"):
-        cp.split_by_time(cp.read({"user": [1, 2], "item": [1, 2]}))
+        cp.data.split_by_time(cp.read({"user": [1, 2], "item": [1, 2]}))
     moment = dt.datetime(2020, 1, 1)
     with pytest.raises(cp.ConfigError, match="both moments or neither"):
-        cp.split_by_time(small_log, test_from=moment)
+        cp.data.split_by_time(small_log, test_from=moment)
     with pytest.raises(cp.ConfigError, match="a date or a datetime; found '2020'"):
-        cp.split_by_time(small_log, validation_from="2020", test_from="2021")  # type: ignore[arg-type]
+        cp.data.split_by_time(small_log, validation_from="2020", test_from="2021")  # type: ignore[arg-type]
     with pytest.raises(cp.ConfigError, match="must begin before the test"):
-        cp.split_by_time(small_log, validation_from=moment, test_from=moment - dt.timedelta(days=1))
+        cp.data.split_by_time(
+            small_log, validation_from=moment, test_from=moment - dt.timedelta(days=1)
+        )
     early = dt.datetime(1960, 1, 1)
     with pytest.raises(cp.DataError, match="must leave rows to train on"):
-        cp.split_by_time(small_log, validation_from=early, test_from=early)
+        cp.data.split_by_time(small_log, validation_from=early, test_from=early)
 
 
 def test_an_empty_test_part_is_warned_of(small_log: cp.Interactions) -> None:
     late = dt.date(2050, 1, 1)
     with pytest.warns(cp.CounterplayWarning, match="test part of the split by time is empty"):
-        split = cp.split_by_time(small_log, validation_from=late, test_from=late)
+        split = cp.data.split_by_time(small_log, validation_from=late, test_from=late)
     assert split.counts["test"] == 0
 
 
@@ -231,7 +235,7 @@ def test_parts_must_fit_the_rows(part: list[int], small_log: cp.Interactions) ->
 
 
 def test_a_split_shows_itself_and_its_parts(small_log: cp.Interactions) -> None:
-    split = cp.split_by_time(small_log, fractions=(0.2, 0.2))
+    split = cp.data.split_by_time(small_log, fractions=(0.2, 0.2))
     assert repr(split) == "<Split of 'log' by time: 5 train, 2 validation, 2 test>"
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", split._repr_html_())
     assert cells[0::4] == ["train", "validation", "test"]

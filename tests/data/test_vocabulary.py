@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterplay import DataError, Vocabulary
+import counterplay as cp
 from counterplay.data.vocabulary import Texts, encode_integers, mixed
 
 from .conftest import digest
@@ -19,7 +19,7 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
 
 @given(st.one_of(st.lists(INTEGERS, min_size=1), st.lists(TEXTS, min_size=1)))
 def test_any_ids_survive_the_round_trip(ids: list[Any]) -> None:
-    vocabulary = Vocabulary.of(pl.Series(ids))
+    vocabulary = cp.data.Vocabulary.of(pl.Series(ids))
     assert vocabulary.decode(vocabulary.encode(pl.Series(ids))).to_list() == ids
     assert vocabulary.ids.to_list() == sorted(set(ids), key=_by_bytes)
 
@@ -58,15 +58,17 @@ def test_texts_that_mean_the_same_become_one_id() -> None:
 
 @given(st.one_of(st.lists(INTEGERS, min_size=1), st.lists(TEXTS, min_size=1)))
 def test_digests_equal_brute_force(ids: list[Any]) -> None:
-    vocabulary = Vocabulary.of(pl.Series(ids))
+    vocabulary = cp.data.Vocabulary.of(pl.Series(ids))
     assert vocabulary.digests().tolist() == [digest(each) for each in vocabulary.ids]
 
 
 def test_digests_do_not_depend_on_the_other_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     ids = [f"user-{n}" * (n % 5 + 1) for n in range(1000)]
-    whole = dict(zip(Vocabulary.of(ids).ids, Vocabulary.of(ids).digests(), strict=True))
+    whole = dict(
+        zip(cp.data.Vocabulary.of(ids).ids, cp.data.Vocabulary.of(ids).digests(), strict=True)
+    )
     monkeypatch.setattr("counterplay.data.vocabulary._AT_ONCE", 7)
-    some = Vocabulary.of(ids[::3])
+    some = cp.data.Vocabulary.of(ids[::3])
     assert some.digests().tolist() == [whole[each] for each in some.ids]
     assert len(set(whole.values())) == 1000
 
@@ -76,15 +78,15 @@ def test_mixing_is_one_to_one_on_what_is_near() -> None:
 
 
 def test_unknown_ids_are_minus_one() -> None:
-    assert Vocabulary.of([3, 5]).encode([5, 4, 9]).tolist() == [1, -1, -1]
-    assert Vocabulary.of(["a"]).encode(["b", "a"]).tolist() == [-1, 0]
-    assert Vocabulary.of([3]).encode([]).tolist() == []
+    assert cp.data.Vocabulary.of([3, 5]).encode([5, 4, 9]).tolist() == [1, -1, -1]
+    assert cp.data.Vocabulary.of(["a"]).encode(["b", "a"]).tolist() == [-1, 0]
+    assert cp.data.Vocabulary.of([3]).encode([]).tolist() == []
 
 
 def test_unknown_places_decode_to_null() -> None:
-    assert Vocabulary.of(["a", "b"]).decode(np.array([1, -1])).to_list() == ["b", None]
+    assert cp.data.Vocabulary.of(["a", "b"]).decode(np.array([1, -1])).to_list() == ["b", None]
 
 
 def test_ids_of_another_type_are_refused() -> None:
-    with pytest.raises(DataError, match="vocabulary's type, integers; found text"):
-        Vocabulary.of([1, 2]).encode(["1"])
+    with pytest.raises(cp.DataError, match="vocabulary's type, integers; found text"):
+        cp.data.Vocabulary.of([1, 2]).encode(["1"])

@@ -14,12 +14,11 @@ import counterplay as cp
 from counterplay.evaluation.records import EvaluationRecord, GroupEstimate
 from counterplay.evaluation.stage import Evaluation
 from counterplay.report.page import render
-from counterplay.runs.candidates import compare_runs, evaluate_run
+from counterplay.runs.candidates import evaluate_run
 from counterplay.runs.config import run_config
-from counterplay.runs.training import train_run
 from counterplay.serving.export import export_run
 from counterplay.serving.onnx import onnx_scores
-from counterplay.serving.recommend import load_trained, recommend_run
+from counterplay.serving.recommend import load_trained
 
 FAST = ["method=erm", "candidate.dim=4", "candidate.length=5", "training.epochs=3",
         "training.batch_size=64", "training.rate=0.05"]  # fmt: skip
@@ -46,8 +45,8 @@ def make_log() -> cp.Interactions:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cold") / "data"
-    split = cp.split_by_time(make_log(), fractions=(0.2, 0.2))
-    cp.save(split, folder)
+    split = cp.data.split_by_time(make_log(), fractions=(0.2, 0.2))
+    cp.data.save(split, folder)
     return folder
 
 
@@ -55,9 +54,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def runs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     for name in NAMES:
-        train_run(data, folder / name, run_config(None, [*FAST, f"candidate.name={name}"]))
+        cp.train(data, folder / name, run_config(None, [*FAST, f"candidate.name={name}"]))
     ratings = run_config(None, [*FAST, "candidate.name=cf", "training.loss=squared"])
-    train_run(data, folder / "ratings", ratings)
+    cp.train(data, folder / "ratings", ratings)
     return folder
 
 
@@ -71,10 +70,10 @@ def values(found: EvaluationRecord, rows: str, metric: str = "mrr") -> dict[str,
 
 
 def test_cold_rows_are_evaluated_apart(data: Path, runs: Path) -> None:
-    split = cp.load_split(data)
+    split = cp.data.load_split(data)
     cold = ~np.isin(split.test.user, split.train.user)
     assert 0.5 < cold.mean() < 1
-    found = compare_runs([runs / name for name in NAMES], data, HOW)
+    found = cp.compare([runs / name for name in NAMES], data, HOW)
     assert found.cold is not None
     assert found.cold.rows == cold.sum()
     assert found.cold.share == cold.mean()
@@ -95,15 +94,15 @@ def test_cold_rows_are_evaluated_apart(data: Path, runs: Path) -> None:
 
 
 def test_without_cold_rows_nothing_is_said_of_them(dataset: Path, tmp_path: Path) -> None:
-    train_run(dataset, tmp_path / "run", run_config(None, FAST))
+    cp.train(dataset, tmp_path / "run", run_config(None, FAST))
     assert evaluate_run(tmp_path / "run", dataset, HOW).cold is None
 
 
 def test_where_all_rows_are_cold_there_are_no_warm_estimates(tmp_path: Path) -> None:
     log = make_log()
     part = np.where(log.user < 30, 0, 2).astype(np.int8)
-    cp.save(cp.Split(log, part, "any"), tmp_path / "data")
-    train_run(tmp_path / "data", tmp_path / "run", run_config(None, FAST))
+    cp.data.save(cp.Split(log, part, "any"), tmp_path / "data")
+    cp.train(tmp_path / "data", tmp_path / "run", run_config(None, FAST))
     found = evaluate_run(tmp_path / "run", tmp_path / "data", HOW).cold
     assert found is not None
     assert found.share == 1
@@ -111,7 +110,7 @@ def test_where_all_rows_are_cold_there_are_no_warm_estimates(tmp_path: Path) -> 
 
 
 def test_ratings_of_cold_users_are_the_items_means(data: Path, runs: Path) -> None:
-    split = cp.load_split(data)
+    split = cp.data.load_split(data)
     scores = load_trained(runs / "ratings", data).scores
     cold = np.setdiff1d(split.test.user, split.train.user)
     found = scores.of_all(cold)
@@ -127,11 +126,11 @@ def test_ratings_of_cold_users_are_the_items_means(data: Path, runs: Path) -> No
 def test_lists_of_cold_users_are_the_popular_items(
     name: str, data: Path, runs: Path, tmp_path: Path
 ) -> None:
-    split = cp.load_split(data)
+    split = cp.data.load_split(data)
     warm = np.isin(np.arange(split.interactions.n_users), split.train.user)
     found = {}
     for each in ("pop", name):
-        result = recommend_run(runs / each, tmp_path / f"{each}.parquet", k=6)
+        result = cp.recommend(runs / each, tmp_path / f"{each}.parquet", k=6)
         assert result["cold"] == (0 if each == "pop" else (~warm).sum())
         found[each] = pl.read_parquet(tmp_path / f"{each}.parquet")
     cold = pl.col("user").is_in(split.interactions.users.decode(np.flatnonzero(~warm)).to_list())
@@ -145,7 +144,7 @@ def test_vectors_of_cold_users_score_by_popularity(
 ) -> None:
     described = export_run(runs / name, tmp_path / "out", data=data)
     trained = load_trained(runs / name, data)
-    split = cp.load_split(data)
+    split = cp.data.load_split(data)
     cold = ~np.isin(np.arange(split.interactions.n_users), split.train.user)
     n_cold = 0 if name == "attn" else cold.sum()  # every user has a history by now
     assert described["cold"] == n_cold
@@ -166,7 +165,7 @@ def test_onnx_models_rank_for_cold_users_by_popularity(
 ) -> None:
     described = export_run(runs / name, tmp_path / "out", data=data, onnx=True)
     assert ("[B, 5]" in str(described["onnx"]["inputs"].get("history"))) == (name == "attn")
-    trained, split = load_trained(runs / name, data), cp.load_split(data)
+    trained, split = load_trained(runs / name, data), cp.data.load_split(data)
     users = np.append(np.arange(split.interactions.n_users), -1)
     items = np.tile(np.arange(trained.log.n_items), (len(users), 1))
     length, n_items = trained.model.history_length, trained.log.n_items
@@ -188,7 +187,7 @@ def test_onnx_models_rank_for_cold_users_by_popularity(
 def test_a_study_says_so(tmp_path: Path) -> None:
     log = replace(make_log(), rating=None)
     frame = log.to_frame()
-    config = cp.StudyConfig.model_validate(
+    config = cp.study.StudyConfig.model_validate(
         {
             "candidates": ["pop", "erm"],
             "dim": 4,
@@ -199,7 +198,7 @@ def test_a_study_says_so(tmp_path: Path) -> None:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cp.CounterplayWarning)
-        study = cp.run_study(frame, tmp_path / "study", config)
+        study = cp.run(frame, tmp_path / "study", config)
     counts = study.record.split.cold
     assert study.record.evaluation.cold is not None
     n = study.record.evaluation.cold.rows

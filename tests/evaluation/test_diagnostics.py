@@ -87,7 +87,7 @@ def stage_of(
 ) -> Stage:
     """Return the stage of a log of (user, item, part)."""
     user, item, part = np.array(sorted(pairs)).T
-    users, items = (cp.Vocabulary.of(np.arange(n)) for n in (n_users, n_items))
+    users, items = (cp.data.Vocabulary.of(np.arange(n)) for n in (n_users, n_items))
     log = cp.Interactions(users, items, user.astype(np.int32), item.astype(np.int32))
     return Stage(cp.Split(log, part.astype(np.int8), "given"), config, explicit=False)
 
@@ -278,7 +278,7 @@ def test_logged_true_propensities_are_on_the_diagonal() -> None:
 
 
 def test_ratings_rank_nothing(dataset: Path) -> None:
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     stage = Stage(split, how("standard", "popularity"), explicit=True)
     found = diagnostics(stage, two(split.train))
     assert found["popularity"]["recommended"] == []

@@ -70,7 +70,7 @@ def test_one_of_ones_own_weighs_rows(dataset: Path, monkeypatch: pytest.MonkeyPa
     )
     monkeypatch.setitem(ESTIMATORS, "even", own)
     assert trusted()[0] == "even"
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     user, item = np.divmod(np.arange(split.test.n_users * split.test.n_items), split.test.n_items)
     table = pl.DataFrame(
         {
@@ -79,10 +79,10 @@ def test_one_of_ones_own_weighs_rows(dataset: Path, monkeypatch: pytest.MonkeyPa
             "score": -(item % 2) - item / 1000,  # even items first
         }
     )
-    how = cp.Evaluation(estimators=("standard", "even"), n_resamples=200, metrics=("hit",))
-    values = {
-        each.estimator: each.value for each in cp.evaluate_scores(table, dataset, how).estimates
-    }
+    how = cp.evaluation.Evaluation(
+        estimators=("standard", "even"), n_resamples=200, metrics=("hit",)
+    )
+    values = {each.estimator: each.value for each in cp.evaluate(table, dataset, how).estimates}
     even = split.test.item % 2 == 0
     n_hits = values["standard"] * len(even)  # only even items are among the first ten
     assert 0 < n_hits < even.sum()

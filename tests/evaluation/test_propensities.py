@@ -85,7 +85,7 @@ class Stand:
 
 @pytest.fixture(scope="module")
 def ratings_stand(dataset: Path) -> Stand:
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     return Stand(split.train, split.interactions.take(split.part < 2), split.test)
 
 

@@ -29,7 +29,9 @@ def batches_of(
     log: cp.Interactions, *, batch_size: int, n_negatives: int, history_length: int = 0
 ) -> Batches:
     reader = cp.Scorer(log.n_users, log.n_items, history_length=history_length)
-    return Batches(log, cp.Training(batch_size=batch_size, n_negatives=n_negatives), reader)
+    return Batches(
+        log, cp.learning.Training(batch_size=batch_size, n_negatives=n_negatives), reader
+    )
 
 
 @given(st.integers(0, 200), st.integers(1, 20), st.sampled_from([0, 1, 3, 7]))

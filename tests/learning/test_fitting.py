@@ -22,7 +22,7 @@ class Told(Method[Training]):
     """Plays nothing: its epochs are as given, whatever the meter says."""
 
     def __init__(self, epochs: Sequence[Epoch], config: Training, *, exposure: bool) -> None:
-        models = {role: cp.build("gmf", LOG, dim=2) for role in ("candidate", "exposure")}
+        models = {role: cp.models.build("gmf", LOG, dim=2) for role in ("candidate", "exposure")}
         super().__init__(models, LOG, config.model_copy(update={"epochs": len(epochs)}))
         if exposure:
             self.players["exposure"] = models["exposure"]
@@ -63,16 +63,36 @@ def _of(model: cp.Scorer, candidate: cp.Scorer, left: object) -> float:
 @pytest.mark.parametrize(
     ("config", "objective", "advised", "not_advised"),
     [
-        (cp.Game(recipe="paper"), 1.0, ("lower alpha", "stable recipe", "link.learn=false"), ()),
-        (cp.Game(), 1.0, ("lower alpha", "exposure_rate", "link.floor"), ("stable recipe",)),
         (
-            cp.Game(link=LinkSettings(learn=False)),
+            cp.learning.Game(recipe="paper"),
+            1.0,
+            ("lower alpha", "stable recipe", "link.learn=false"),
+            (),
+        ),
+        (
+            cp.learning.Game(),
+            1.0,
+            ("lower alpha", "exposure_rate", "link.floor"),
+            ("stable recipe",),
+        ),
+        (
+            cp.learning.Game(link=LinkSettings(learn=False)),
             1.0,
             ("lower alpha",),
             ("stable recipe", "link.learn"),
         ),
-        (cp.Weighted(recipe="paper"), None, ("stable recipe", "exposure model"), ("alpha",)),
-        (cp.Weighted(), None, ("link.floor", "link.learn=false"), ("alpha", "stable recipe")),
+        (
+            cp.learning.Weighted(recipe="paper"),
+            None,
+            ("stable recipe", "exposure model"),
+            ("alpha",),
+        ),
+        (
+            cp.learning.Weighted(),
+            None,
+            ("link.floor", "link.learn=false"),
+            ("alpha", "stable recipe"),
+        ),
         (Training(), None, ("another exposure model",), ("alpha", "link")),
     ],
 )

@@ -12,7 +12,7 @@ import counterplay as cp
 from counterplay.learning.method import Method
 from counterplay.learning.methods import METHODS, method_of
 from counterplay.runs.config import config_of, run_config
-from counterplay.runs.training import load_run, train_run
+from counterplay.runs.training import load_run
 from counterplay.tuning.space import Tuning, searched
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -38,7 +38,7 @@ def test_the_methods_of_the_paper_have_names() -> None:
 
 def test_one_of_ones_own_is_entered_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     own = method_of(OWN)
-    assert own.settings.model_fields.keys() > cp.Training.model_fields.keys()
+    assert own.settings.model_fields.keys() > cp.learning.Training.model_fields.keys()
     monkeypatch.setitem(METHODS, "mine", own)
     assert method_of("mine") is own
     assert run_config(None, ["method=mine", "training.margin=0.5"]).training.margin == 0.5  # type: ignore[attr-defined]
@@ -77,19 +77,19 @@ def test_ones_own_is_trained_kept_loaded_and_evaluated(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = run_config(None, [*QUICK, f"method={OWN}", "training.margin=0.25"])
-    record = train_run(dataset, tmp_path / "run", config).to_dict()
+    record = cp.train(dataset, tmp_path / "run", config).to_dict()
     assert record["configuration"]["training"]["margin"] == 0.25
     assert config_of(json.loads(json.dumps(record["configuration"]))) == config
     assert list(record["parameters"]) == ["candidate"]
-    candidate, exposure, link = load_run(tmp_path / "run", cp.load_split(dataset).train)
+    candidate, exposure, link = load_run(tmp_path / "run", cp.data.load_split(dataset).train)
     assert (exposure, link) == (None, None)
     assert isinstance(candidate, cp.Scorer)
-    how = cp.Evaluation(estimators=("standard",), n_resamples=200)
-    assert cp.evaluate_run(tmp_path / "run", config=how).estimates
+    how = cp.evaluation.Evaluation(estimators=("standard",), n_resamples=200)
+    assert cp.evaluate(tmp_path / "run", config=how).estimates
     monkeypatch.undo()
     monkeypatch.delitem(sys.modules, "own_method")
     with pytest.raises(cp.ConfigError, match="must be importable; found 'own_method:Bpr'"):
-        cp.evaluate_run(tmp_path / "run", config=how)
+        cp.evaluate(tmp_path / "run", config=how)
 
 
 def test_its_settings_are_checked_as_all_are(dataset: Path) -> None:
@@ -101,7 +101,7 @@ def test_its_settings_are_checked_as_all_are(dataset: Path) -> None:
 
 def test_without_settings_of_its_own_it_has_their_defaults() -> None:
     """As a study's runs are configured, which share one kind of settings."""
-    config = cp.RunConfig(method=OWN, training=cp.Game(rate=0.5))
+    config = cp.runs.RunConfig(method=OWN, training=cp.learning.Game(rate=0.5))
     found = config.of_method()
     assert (type(found).__name__, found.rate) == ("BprSettings", 0.5)
     assert found.margin == 0.0  # type: ignore[attr-defined]
@@ -111,7 +111,7 @@ def test_tuning_searches_what_it_says(dataset: Path, tmp_path: Path) -> None:
     asked = {"methods": [OWN], "trials": 2, "training": {"epochs": 1}}
     config = Tuning.model_validate(asked)
     assert searched(config, OWN)["training.margin"] == (0.1, 2.0)
-    found = cp.tune_methods(dataset, tmp_path / "tuned", config)
+    found = cp.tune(dataset, tmp_path / "tuned", config)
     (method,) = found["methods"]
     margins = [trial["settings"]["training.margin"] for trial in method["trials"]]
     assert margins[0] == 0.1  # the default, 0, or the nearest in the space

@@ -204,13 +204,13 @@ def test_explicit_logs_without_negatives_work(ratings: cp.Interactions) -> None:
 
 
 def test_what_judges_ratings_does_not_choose_the_exposure_model(ratings: cp.Interactions) -> None:
-    candidate, exposure = (cp.build("cf", ratings, dim=2) for _ in range(2))
+    candidate, exposure = (cp.models.build("cf", ratings, dim=2) for _ in range(2))
     judged: list[bool] = []
 
     def validate(model: cp.Scorer) -> float:
         judged.append(model is exposure)
         return 0.0
 
-    first, second = cp.Training(epochs=4), cp.Weighted(epochs=2, loss="squared")
-    cp.ps(candidate, exposure, ratings, second, exposure_config=first, validate=validate)
+    first, second = cp.learning.Training(epochs=4), cp.learning.Weighted(epochs=2, loss="squared")
+    cp.learning.ps(candidate, exposure, ratings, second, exposure_config=first, validate=validate)
     assert judged == [False] * 2  # the candidate alone: the other predicts no ratings

@@ -12,8 +12,8 @@ from counterplay.learning.weighting import groups_of
 
 def fit_of(*epochs: Epoch, exposure: bool = False, best: int = 0) -> Fit:
     log = cp.read({"user": [1, 2], "item": [3, 4]})
-    model = cp.build("gmf", log, dim=2, generator=cp.Streams(0).torch("model"))
-    opponent = cp.build("pop", log, dim=2, generator=cp.Streams(0).torch("other"))
+    model = cp.models.build("gmf", log, dim=2, generator=cp.Streams(0).torch("model"))
+    opponent = cp.models.build("pop", log, dim=2, generator=cp.Streams(0).torch("other"))
     players = {"candidate": model} | ({"exposure": opponent} if exposure else {})
     return Fit(players, list(epochs), best, "all were run")
 

@@ -61,7 +61,7 @@ def of_a_batch(kind: RegularizerName, **options: object) -> tuple[torch.Tensor, 
     """Return R, g's scores and the link, of the one batch of a log; user 0 comes back to item 0."""
     log = cp.read({"user": [0, 0, 0, 1, 2], "item": [0, 0, 1, 1, 2]})
     config = Game(regularizer=kind, n_negatives=2)
-    (batch,) = Batches(log, config, cp.build("pop", log)).epoch(cp.Streams(0), 0)
+    (batch,) = Batches(log, config, cp.models.build("pop", log)).epoch(cp.Streams(0), 0)
     g = torch.linspace(-1, 1, batch.items.numel()).reshape(batch.items.shape).requires_grad_()
     link = Link(initial=(0.2, 0.7, -0.4))
     known = options.get("known")

@@ -20,8 +20,8 @@ def test_an_exposure_model_that_does_not_change_is_judged_once(
     method: str, frozen: bool, checkerboard: Checkerboard
 ) -> None:
     log = checkerboard.log
-    candidate = cp.build("gmf", log, dim=2)
-    exposure = cp.build("pop" if frozen else "gmf", log, dim=2)
+    candidate = cp.models.build("gmf", log, dim=2)
+    exposure = cp.models.build("pop" if frozen else "gmf", log, dim=2)
     judged: list[bool] = []
 
     def validate(model: cp.Scorer) -> float:
@@ -29,9 +29,9 @@ def test_an_exposure_model_that_does_not_change_is_judged_once(
         return float(len(judged))
 
     if frozen:
-        fit = cp.ps(candidate, exposure, log, Weighted(epochs=EPOCHS), validate=validate)
+        fit = cp.learning.ps(candidate, exposure, log, Weighted(epochs=EPOCHS), validate=validate)
     else:
-        fit = cp.acl(candidate, exposure, log, Game(epochs=EPOCHS), validate=validate)
+        fit = cp.learning.acl(candidate, exposure, log, Game(epochs=EPOCHS), validate=validate)
     assert sum(judged) == (1 if frozen else EPOCHS)
     assert sum(not each for each in judged) == EPOCHS
     values = [epoch.exposure_validation for epoch in fit.epochs]
@@ -41,18 +41,18 @@ def test_an_exposure_model_that_does_not_change_is_judged_once(
 @pytest.mark.filterwarnings("ignore::counterplay.CounterplayWarning")
 def test_an_exposure_model_is_not_judged_by_ratings(ratings: cp.Interactions) -> None:
     config = Game(epochs=EPOCHS, loss="squared")
-    candidate, exposure = (cp.build("cf", ratings, dim=2) for _ in range(2))
+    candidate, exposure = (cp.models.build("cf", ratings, dim=2) for _ in range(2))
     judged: list[bool] = []
 
     def validate(model: cp.Scorer) -> float:
         judged.append(model is exposure)
         return 0.0
 
-    fit = cp.acl(candidate, exposure, ratings, config, validate=validate)
+    fit = cp.learning.acl(candidate, exposure, ratings, config, validate=validate)
     assert judged == [False] * EPOCHS
     assert fit.epochs[-1].exposure_validation is None
     clicks = replace(ratings, rating=None)
-    fit = cp.acl(candidate, exposure, clicks, Game(epochs=1), validate=validate)
+    fit = cp.learning.acl(candidate, exposure, clicks, Game(epochs=1), validate=validate)
     assert fit.epochs[-1].exposure_validation == 0.0
 
 
@@ -60,7 +60,7 @@ def test_of_equal_values_the_first_epoch_is_kept() -> None:
     log = cp.read({"user": [0, 0, 1, 1], "item": [0, 1, 1, 2]})
     values = iter([0.5, 0.7, 0.7, 0.6])
     found = erm(
-        cp.build("gmf", log, dim=2), log, Training(epochs=4), validate=lambda _: next(values)
+        cp.models.build("gmf", log, dim=2), log, Training(epochs=4), validate=lambda _: next(values)
     )
     assert found.best_epoch == 1
 
@@ -69,7 +69,7 @@ def test_of_equal_values_the_first_epoch_is_kept() -> None:
 def test_epochs_of_the_opponent_alone_do_not_count_as_standing_still() -> None:
     """With rates next to 0 the objective never moves: ten epochs after the warm-up it stops."""
     log = cp.read({"user": [0, 0, 1, 1], "item": [0, 1, 1, 2]})
-    players = [cp.build("gmf", log, dim=2) for _ in range(2)]
+    players = [cp.models.build("gmf", log, dim=2) for _ in range(2)]
     config = Game(
         epochs=30, warmup=5, rate=1e-12, exposure_rate=1e-12, stop_by="objective", n_negatives=0
     )

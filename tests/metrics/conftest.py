@@ -29,7 +29,7 @@ def log_of(pairs: Iterable[tuple[int, int]], n_users: int, n_items: int) -> cp.I
     """Return a log of (user, item) pairs whose ids are their indices."""
     rows = sorted(pairs, key=lambda pair: pair[0])
     user, item = np.array(rows, dtype=np.int32).reshape(-1, 2).T
-    users, items = (cp.Vocabulary.of(np.arange(n)) for n in (n_users, n_items))
+    users, items = (cp.data.Vocabulary.of(np.arange(n)) for n in (n_users, n_items))
     return cp.Interactions(users, items, user, item)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import counterplay as cp
-from counterplay.metrics.comparison import Difference, beyond_chance, compare
+from counterplay.metrics.comparison import Difference, beyond_chance, comparisons
 from counterplay.metrics.intervals import poisson_counts
 
 LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.97])
@@ -32,7 +32,9 @@ class Rows:
         models = {"a": self.first, "b": self.second}
         models = dict(reversed(models.items())) if swap else models
         rng = np.random.default_rng(seed)
-        (found,) = compare(models, self.weights, self.users, rng, normalise=normalise, level=level)
+        (found,) = comparisons(
+            models, self.weights, self.users, rng, normalise=normalise, level=level
+        )
         return found[2]
 
 
@@ -111,7 +113,7 @@ def by_hand(
 def test_all_differences_are_judged_together_as_by_hand(seed: int) -> None:
     rows, rng = Rows(seed, 20, gap=0.4), np.random.default_rng(seed)
     models = {"a": rows.first, "b": rows.second, "c": rng.normal(size=len(rows.first))}
-    found = compare(
+    found = comparisons(
         models, rows.weights, rows.users, np.random.default_rng(seed), n_resamples=300, level=0.9
     )
     gaps = np.stack([models[one] - models[two] for one, two in combinations("abc", 2)], axis=1)
@@ -140,7 +142,7 @@ def test_p_is_at_most_1_minus_the_level_exactly_where_the_interval_leaves_out_0(
         for place, name in enumerate("abc")
     }
     models["d"] = models["a"]
-    found = compare(models, weights, users, rng, n_resamples=400, level=level)
+    found = comparisons(models, weights, users, rng, n_resamples=400, level=level)
     for _, _, each in found:
         assert beyond_chance(each.p_value, level) == (each.p_value <= 1 - level) == excludes_0(each)
         assert 1 / 401 <= each.p_value <= 1
@@ -170,7 +172,7 @@ def test_two_that_hardly_differ_do_not_keep_others_from_being_told_apart() -> No
     }
     twin = models["a"].copy()
     twin[:2] = 1 - twin[:2]
-    found = compare(models | {"twin": twin}, np.ones(400), np.arange(400), rng)
+    found = comparisons(models | {"twin": twin}, np.ones(400), np.arange(400), rng)
     (_, _, apart), (_, _, same), (_, _, too) = found
     assert excludes_0(apart)
     assert excludes_0(too)
@@ -200,7 +202,7 @@ def test_without_a_difference_any_is_found_as_seldom_as_the_level_says(
                 name: shift[:, place] + rng.normal(size=len(users))
                 for place, name in enumerate("abcd")
             }
-        found = compare(models, weights, users, rng, n_resamples=200, level=0.9)
+        found = comparisons(models, weights, users, rng, n_resamples=200, level=0.9)
         wrong += any(beyond_chance(each.p_value, 0.9) for _, _, each in found)
     assert 8 <= wrong <= 59
 
@@ -216,14 +218,14 @@ def test_models_are_compared_in_pairs_or_with_a_reference() -> None:
 
     def made(reference: str | None) -> list[tuple[str, str, Difference]]:
         rng = np.random.default_rng(0)
-        return compare(models, rows.weights, rows.users, rng, reference=reference)
+        return comparisons(models, rows.weights, rows.users, rng, reference=reference)
 
     assert [names[:2] for names in made(None)] == [("a", "b"), ("a", "c"), ("b", "c")]
     against = made("b")
     assert [names[:2] for names in against] == [("a", "b"), ("c", "b")]
     for one, other, found in against:
         two = {name: models[name] for name in (one, other)}
-        ((_, _, alone),) = compare(two, rows.weights, rows.users, np.random.default_rng(0))
+        ((_, _, alone),) = comparisons(two, rows.weights, rows.users, np.random.default_rng(0))
         assert found.value == pytest.approx(alone.value)
         assert found.low <= alone.low  # two at once are harder than one
         assert found.high >= alone.high
@@ -233,16 +235,16 @@ def test_models_are_compared_in_pairs_or_with_a_reference() -> None:
 def test_what_cannot_be_compared() -> None:
     rng, ones, users = np.random.default_rng(0), np.ones(3), np.arange(3)
     with pytest.raises(cp.ConfigError, match="two models or more"):
-        compare({"a": ones}, ones, users, rng)
+        comparisons({"a": ones}, ones, users, rng)
     with pytest.raises(cp.ConfigError, match="found a, b with reference c"):
-        compare({"a": ones, "b": ones}, ones, users, rng, reference="c")
+        comparisons({"a": ones, "b": ones}, ones, users, rng, reference="c")
     for second, weights in ((np.ones(4), ones), (ones, np.ones(2)), (ones[:, None], ones)):
         with pytest.raises(cp.DataError, match="same rows"):
-            compare({"a": ones, "b": second}, weights, users, rng)
+            comparisons({"a": ones, "b": second}, weights, users, rng)
     with pytest.raises(cp.DataError, match="weights must be finite"):
-        compare({"a": ones, "b": ones}, -ones, users, rng)
+        comparisons({"a": ones, "b": ones}, -ones, users, rng)
     with pytest.raises(cp.ConfigError, match=r"level 0.95 needs n_resamples of 200 .* 199"):
-        compare({"a": ones, "b": ones}, ones, users, rng, n_resamples=199)
+        comparisons({"a": ones, "b": ones}, ones, users, rng, n_resamples=199)
 
 
 def test_a_difference_shows_itself() -> None:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 import counterplay as cp
 from counterplay.metrics.click_model import Exposures
-from counterplay.metrics.comparison import compare
+from counterplay.metrics.comparison import comparisons
 from counterplay.metrics.dials import GAMMAS, LAMBDAS, POINT, Box, Surface, propensities, surface
-from counterplay.metrics.estimates import estimates, popularity_propensities, weights_of
+from counterplay.metrics.estimation import estimates, popularity_propensities, weights_of
 from counterplay.metrics.intervals import bootstrap, cluster_sums, effective_sample_size
 
 N_ITEMS = 25
@@ -120,7 +120,7 @@ def test_the_error_of_a_difference_is_that_of_paired_rows() -> None:
     weights = np.exp(-drawn.exposures.log_propensities(*POINT))
     found = drawn.surface()
     two = {name: drawn.values[name] for name in ("mf", "knn")}
-    ((_, _, paired),) = compare(two, weights, drawn.users, np.random.default_rng(0))
+    ((_, _, paired),) = comparisons(two, weights, drawn.users, np.random.default_rng(0))
     lower, upper = found.lower("mf", "knn")[-1], -found.lower("knn", "mf")[-1]
     assert (lower + upper) / 2 == pytest.approx(paired.value)
     assert (upper - lower) / 1.645 == pytest.approx((paired.high - paired.low) / 1.96, rel=0.15)

@@ -49,7 +49,7 @@ def small_split(seed: int) -> cp.Split:
     rng = np.random.default_rng(seed)
     user, item = rng.integers(0, 8, 60), rng.integers(0, 30, 60)
     log = cp.read({"user": user, "item": np.append(item[:-30], np.arange(30))})
-    return cp.split_at_random(log, rng, fractions=(0.2, 0.2))
+    return cp.data.split_at_random(log, rng, fractions=(0.2, 0.2))
 
 
 @given(st.integers(0, 99), st.integers(1, 10))

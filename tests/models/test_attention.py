@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from counterplay import ConfigError
+import counterplay as cp
 from counterplay.models.attention import Attention, dropped
 from counterplay.models.scorer import History
 
@@ -52,9 +52,9 @@ def test_shorter_windows_stand_at_the_end() -> None:
 
 
 def test_what_makes_no_sense_is_refused() -> None:
-    with pytest.raises(ConfigError, match="must divide the dimension"):
+    with pytest.raises(cp.ConfigError, match="must divide the dimension"):
         Attention(3, 9, dim=8, heads=3)
-    with pytest.raises(ConfigError, match="found no histories"):
+    with pytest.raises(cp.ConfigError, match="found no histories"):
         model()(torch.tensor([0]), torch.tensor([[1]]))
 
 

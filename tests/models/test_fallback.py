@@ -17,7 +17,7 @@ RATING = [5.0, 1.0, 4.0, 2.0, 3.0]
 
 
 def make_log(*, ratings: bool = False, rows: int = len(USER)) -> cp.Interactions:
-    users, items = (cp.Vocabulary.of(np.arange(n)) for n in (N_USERS, N_ITEMS))
+    users, items = (cp.data.Vocabulary.of(np.arange(n)) for n in (N_USERS, N_ITEMS))
     user, item = (np.array(each[:rows], dtype=np.int32) for each in (USER, ITEM))
     rating = np.array(RATING[:rows], dtype=np.float32) if ratings else None
     return cp.Interactions(users, items, user, item, rating)
@@ -26,37 +26,41 @@ def make_log(*, ratings: bool = False, rows: int = len(USER)) -> cp.Interactions
 @pytest.mark.parametrize("name", ["cf", "gmf", "mlp", "ncf"])
 def test_whom_training_has_no_row_of_falls_back(name: ModelName) -> None:
     log = make_log()
-    found = Fallback(cp.build(name, log, dim=2), log, log)
+    found = Fallback(cp.models.build(name, log, dim=2), log, log)
     assert found.unknown.tolist() == [False, False, True, False, True, True]
 
 
 def test_a_model_of_histories_knows_whoever_has_one() -> None:
     train, seen = make_log(rows=2), make_log()
-    attention = Fallback(cp.build("attn", train, dim=2, length=3), train, seen)
+    attention = Fallback(cp.models.build("attn", train, dim=2, length=3), train, seen)
     assert attention.unknown.tolist() == [False, False, True, False, True, True]
-    factors = Fallback(cp.build("gmf", train, dim=2), train, seen)
+    factors = Fallback(cp.models.build("gmf", train, dim=2), train, seen)
     assert factors.unknown.tolist() == [False, True, True, True, True, True]
 
 
 def test_what_is_the_same_for_everybody_or_given_stays() -> None:
     log = make_log()
-    for model in (cp.build("pop", log), ItemLevel(N_USERS, N_ITEMS), cp.Scorer(N_USERS, N_ITEMS)):
+    for model in (
+        cp.models.build("pop", log),
+        ItemLevel(N_USERS, N_ITEMS),
+        cp.Scorer(N_USERS, N_ITEMS),
+    ):
         assert not Fallback(model, log, log).unknown.any()
 
 
 def test_who_has_features_is_known_by_them() -> None:
     frame = {"user": USER, "item": ITEM}
     log = cp.read(frame, user_features={"id": [0, 1, 3], "age": [1.0, 2.0, 3.0]})
-    assert not Fallback(cp.build("gmf", log, dim=2), log, log).unknown.any()
-    plain = cp.build("gmf", log, dim=2, use_features=False)
+    assert not Fallback(cp.models.build("gmf", log, dim=2), log, log).unknown.any()
+    plain = cp.models.build("gmf", log, dim=2, use_features=False)
     assert Fallback(plain, log, log.take(np.arange(2))).unknown.tolist() == [False] * 3 + [True]
 
 
 def test_clicks_fall_back_to_popularity() -> None:
     log = make_log()
-    found = Fallback(cp.build("gmf", log, dim=2), log, log)
+    found = Fallback(cp.models.build("gmf", log, dim=2), log, log)
     users = torch.tensor([2])
-    pop = cp.build("pop", log)
+    pop = cp.models.build("pop", log)
     assert found.items[:-1].tolist() == pop.score_all(users)[0].tolist()
     assert found.items[-1] == pop(users, torch.tensor([[-1]]))[0, 0]
     events = Counter(ITEM)
@@ -67,7 +71,7 @@ def test_clicks_fall_back_to_popularity() -> None:
 
 def test_ratings_fall_back_to_the_mean_of_the_item() -> None:
     log = make_log(ratings=True)
-    found = Fallback(cp.build("cf", log, dim=2), log, log)
+    found = Fallback(cp.models.build("cf", log, dim=2), log, log)
     mean = sum(RATING) / len(RATING)
     expected = []
     for item in range(N_ITEMS):

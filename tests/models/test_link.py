@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterplay import ConfigError
+import counterplay as cp
 from counterplay.models.link import Link
 
 BETA = st.tuples(st.floats(-4, 4), st.floats(0.1, 4), st.floats(-4, 4))
@@ -52,5 +52,5 @@ def test_a_monotone_link_cannot_turn() -> None:
 
 @pytest.mark.parametrize("floor", [0.0, 1.0, -0.1, 2.0])
 def test_a_bad_floor_is_refused(floor: float) -> None:
-    with pytest.raises(ConfigError, match="between 0 and 1"):
+    with pytest.raises(cp.ConfigError, match="between 0 and 1"):
         Link(floor=floor)

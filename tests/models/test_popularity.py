@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from counterplay import ConfigError
+import counterplay as cp
 from counterplay.models.popularity import Popularity
 
 from .conftest import item_level
@@ -28,7 +28,7 @@ def test_an_unknown_item_is_one_that_never_occurred() -> None:
 
 
 def test_counts_must_cover_the_items() -> None:
-    with pytest.raises(ConfigError, match="all 3 items; found 2 counts"):
+    with pytest.raises(cp.ConfigError, match="all 3 items; found 2 counts"):
         Popularity(1, 3, np.array([1, 2]))
 
 

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterplay import DataError, Factors, Interactions, Synthetic, true_values
+import counterplay as cp
 from counterplay.runs.config import RunConfig
 from reproduction import execution
 from reproduction.datasets import Place, make
@@ -21,7 +21,7 @@ from reproduction.methods import baselines, weighted
 
 
 def test_true_propensities_are_those_of_the_world() -> None:
-    world = Synthetic(n_users=20, n_items=30, n_shown=5).world()
+    world = cp.simulation.Synthetic(n_users=20, n_items=30, n_shown=5).world()
     settings = TruePropensities(name="pop", world=world)
     log = world.log((1.0,))
     exposure = settings.build(log, torch.Generator())
@@ -32,7 +32,7 @@ def test_true_propensities_are_those_of_the_world() -> None:
 
 
 def test_in_a_record_the_truth_is_a_model_without_parameters() -> None:
-    world = Synthetic(n_users=20, n_items=30, n_shown=5).world()
+    world = cp.simulation.Synthetic(n_users=20, n_items=30, n_shown=5).world()
     config = RunConfig(method="ps", exposure=TruePropensities(name="pop", world=world))
     assert isinstance(config.exposure, TruePropensities)
     dumped = config.model_dump(mode="json")
@@ -63,27 +63,31 @@ def test_a_failure_leaves_nothing_to_go_on_from(
 ) -> None:
     def failing(job: TrainJob, place: Place) -> None:
         assert (place.out / "work" / job.key / "run.json").exists()
-        raise DataError("it must work; found that it does not; try again")
+        raise cp.DataError("it must work; found that it does not; try again")
 
     place = Place(public, tmp_path)
     make("ml-1m", place)
     monkeypatch.setattr(execution, "_evaluated", failing)
     method = weighted(("gmf",), 2)[0]
-    with pytest.raises(DataError, match="found that it does not"):
+    with pytest.raises(cp.DataError, match="found that it does not"):
         execute(TrainJob(data="ml-1m", method=method, epochs=1, patience=1), place)
     assert not list((tmp_path / "work").iterdir())
 
 
 @given(st.integers(0, 99), st.integers(2, 4))
 def test_a_random_ranking_is_worth_the_mean_over_all_orders(seed: int, n_items: int) -> None:
-    world = Synthetic(n_users=3, n_items=n_items, n_shown=0.5, skew=0, seed=seed).world()
+    world = cp.simulation.Synthetic(
+        n_users=3, n_items=n_items, n_shown=0.5, skew=0, seed=seed
+    ).world()
     user, item = np.array([[0, 1], [0, 0]], dtype=np.int32)
-    seen = Interactions(world.users, world.items, user, item)
+    seen = cp.Interactions(world.users, world.items, user, item)
     of_what: dict[str, Any] = {"metrics": ("hit", "ndcg", "mrr"), "k": (1, 3), "time": 1.0}
     found = values_at_random(world, seen, **of_what)
-    flat = Factors(np.ones((3, 1)), np.zeros((n_items, 1)), np.zeros(3), np.zeros(n_items))
+    flat = cp.simulation.Factors(
+        np.ones((3, 1)), np.zeros((n_items, 1)), np.zeros(3), np.zeros(n_items)
+    )
     orders = [
-        true_values(world, replace(flat, item_bias=np.array(order)), seen, **of_what)
+        cp.simulation.true_values(world, replace(flat, item_bias=np.array(order)), seen, **of_what)
         for order in permutations(np.arange(float(n_items)))
     ]
     for name, value in found.items():

@@ -10,7 +10,7 @@ import pytest
 
 import counterplay as cp
 from counterplay.data.datasets.randomized import read_open_bandit
-from counterplay.metrics.policy_values import policy_values
+from counterplay.metrics.off_policy import policy_values
 from reproduction.random_policies import (
     NOT_DEFINED,
     judge_by_own_log,

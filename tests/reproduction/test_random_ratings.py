@@ -70,7 +70,7 @@ def parts_of_mean(
     chosen: cp.Interactions, drawn: cp.Interactions, seed: int
 ) -> tuple[cp.Interactions, cp.Interactions, NDArray[np.float64], float]:
     """Return the held-out rows, the random rows that count, how much, and the mean of training."""
-    split = cp.split_at_random(chosen, cp.Streams(seed).numpy("split"), fractions=(0.1, 0.2))
+    split = cp.data.split_at_random(chosen, cp.Streams(seed).numpy("split"), fractions=(0.1, 0.2))
     assert split.train.rating is not None
     seen = np.concatenate([split.train.pair, split.validation.pair])
     judged = drawn.take(~np.isin(drawn.pair, seen))

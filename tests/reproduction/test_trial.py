@@ -67,12 +67,14 @@ def said_by(result: dict[str, Any], estimator: str, kind: str = "") -> dict[str,
     return dict(found)
 
 
-def scores_of(folder: Path) -> tuple[dict[str, cp.ModelScores], cp.Split, cp.Interactions]:
-    split = cp.load_split(folder / "log")
+def scores_of(folder: Path) -> tuple[dict[str, cp.metrics.ModelScores], cp.Split, cp.Interactions]:
+    split = cp.data.load_split(folder / "log")
     seen = split.interactions.take(split.part < TEST)
     return (
         {
-            name: cp.ModelScores(load_run(folder / name, split.train)[0], seen, train=split.train)
+            name: cp.metrics.ModelScores(
+                load_run(folder / name, split.train)[0], seen, train=split.train
+            )
             for name in CONFIG.candidates
         },
         split,
@@ -81,7 +83,7 @@ def scores_of(folder: Path) -> tuple[dict[str, cp.ModelScores], cp.Split, cp.Int
 
 
 def by_hand(
-    scores: cp.ModelScores, split: cp.Split, seen: cp.Interactions
+    scores: cp.metrics.ModelScores, split: cp.Split, seen: cp.Interactions
 ) -> dict[str, NDArray[np.float64]]:
     """Rank every test row among what its user has not seen, in a loop; of ties, on each place."""
     known = set(seen.pair.tolist())
@@ -110,7 +112,7 @@ def test_what_a_trial_tells(result: dict[str, Any], folder: Path) -> None:
     assert result["world"] == "synthetic-history"
     assert result["candidates"] == ["pop", "gmf-8", "acl"]
     assert result["configuration"] == CONFIG.model_dump(mode="json")
-    split = cp.load_split(folder / "log")
+    split = cp.data.load_split(folder / "log")
     assert result["rows"] == {"train": len(split.train), "test": len(split.test)}
     said = [(each["estimator"], each["kind"], each["floor"]) for each in result["offline"]]
     assert said == [
@@ -176,7 +178,7 @@ def test_as_trained_is_of_those_who_played(result: dict[str, Any], folder: Path)
     _, exposure, link = load_run(folder / "acl", split.train)
     assert exposure is not None
     assert link is not None
-    g = cp.ModelScores(exposure, seen).of(split.test.user, split.test.item[:, None])[:, 0]
+    g = cp.metrics.ModelScores(exposure, seen).of(split.test.user, split.test.item[:, None])[:, 0]
     beta = [float(each) for each in link.beta]
     q = np.maximum(1 / (1 + np.exp(-(beta[0] + beta[1] * g + beta[2]))), 0.01)
     rows = by_hand(models["acl"], split, seen)["hit@10"]
@@ -274,7 +276,7 @@ def test_a_folder_of_another_world_is_refused(result: dict[str, Any], folder: Pa
 def test_every_candidate_can_be_trained(
     name: CandidateName, folder: Path, result: dict[str, Any]
 ) -> None:
-    train = cp.load_split(folder / "log").train
+    train = cp.data.load_split(folder / "log").train
     config = trial._run_config(name, train, CONFIG)
     how = config.of_method()  # refuses what does not go with the method
     assert (how.epochs, how.seed) == (2, 1)
@@ -287,7 +289,7 @@ def test_every_candidate_can_be_trained(
 def test_the_runs_are_what_was_asked_for(result: dict[str, Any], folder: Path) -> None:
     for name in CONFIG.candidates:
         found = read_record(folder / name).to_dict()["configuration"]
-        train = cp.load_split(folder / "log").train
+        train = cp.data.load_split(folder / "log").train
         assert found == trial._run_config(name, train, CONFIG).model_dump(mode="json")
 
 

@@ -24,9 +24,9 @@ from counterplay.learning.methods.opponent import opponent
 from counterplay.metrics.ranks import full_ranks
 from counterplay.metrics.scoring import ModelScores
 from counterplay.models.scorer import Scorer
-from counterplay.runs.candidates import compare_runs, evaluate_run, evaluate_scores
+from counterplay.runs.candidates import evaluate_run, evaluate_scores
 from counterplay.runs.config import run_config
-from counterplay.runs.training import load_run, train_run
+from counterplay.runs.training import load_run
 
 pytestmark = [  # few epochs
     pytest.mark.filterwarnings("ignore:.*the opponent was still moving"),
@@ -48,7 +48,7 @@ def how(*estimators: str, **settings: object) -> Evaluation:
 def trained(data: Path, out: Path, *settings: str) -> Path:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cp.CounterplayWarning)  # of links, after three epochs
-        train_run(data, out, run_config(None, [*FAST, *settings]))
+        cp.train(data, out, run_config(None, [*FAST, *settings]))
     return out
 
 
@@ -137,7 +137,7 @@ def test_every_estimator_of_every_method(name: str, protocol: str, runs: Path) -
 
 @pytest.mark.parametrize("name", ["erm", "acl", "attn"])
 def test_standard_is_the_mean_over_ranks_by_hand(name: str, runs: Path, dataset: Path) -> None:
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     expected = by_hand(matrix_of(runs / name, split), split)
     found = values_of(evaluate_run(runs / name, config=how("standard")))
     assert found == {
@@ -155,7 +155,7 @@ def test_standard_is_the_mean_over_ranks_by_hand(name: str, runs: Path, dataset:
 @pytest.mark.parametrize("normalise", [True, False])
 def test_weighted_estimates_by_hand(normalise: bool, runs: Path, dataset: Path) -> None:
     """The game's own opponent, and popularity: Σ wv / Σ w, or the paper's mean[wv]."""
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     expected = by_hand(matrix_of(runs / "acl", split), split)
     train = replace(split.train, rating=None)
     _, exposure, link = load_run(runs / "acl", train)
@@ -200,7 +200,7 @@ def test_a_runs_own_opponent_is_asked_for_and_never_inferred(
     assert own.estimates[0].value != other.estimates[0].value
     with pytest.raises(cp.ConfigError, match="found 'erm', which has none"):
         evaluate_run(runs / "erm", config=how("opponent", opponent="own"))
-    both = compare_runs(
+    both = cp.compare(
         [runs / "acl", runs / "ps"], config=how("standard", "opponent", opponent="own")
     )
     assert {each.estimator for each in both.comparisons} == {"standard"}  # weights of their own
@@ -233,7 +233,7 @@ def test_the_memory_changes_nothing(protocol: str, runs: Path) -> None:
 def test_validation_rows_are_ranked_by_what_came_before(
     name: str, runs: Path, dataset: Path
 ) -> None:
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     other = cp.Split(  # what was validation is the test now, and the test was never there
         split.interactions.take(split.part < 2),
         np.where(split.part[split.part < 2] == 1, 2, 0).astype(np.int8),
@@ -271,7 +271,7 @@ def test_bands_are_of_the_estimate_that_was_asked_for(runs: Path) -> None:
 
 
 def test_ratings_have_errors_instead_of_ranks(runs: Path, dataset: Path) -> None:
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     for name in ("ratings-erm", "ratings-acl"):
         result = evaluate_run(runs / name, config=how())
         assert {each.protocol for each in result.estimates} == {"ratings"}
@@ -292,16 +292,16 @@ def test_ratings_have_errors_instead_of_ranks(runs: Path, dataset: Path) -> None
 def test_logged_propensities_need_to_be_there(runs: Path, dataset: Path, tmp_path: Path) -> None:
     with pytest.raises(cp.DataError, match="needs propensities in the data"):
         evaluate_run(runs / "erm", config=how("logged"))
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     given = np.random.default_rng(0).uniform(0.2, 1, len(split.part))
-    cp.save(
+    cp.data.save(
         cp.Split(replace(split.interactions, propensity=given), split.part, split.kind),
         tmp_path / "data",
     )
     run = trained(tmp_path / "data", tmp_path / "run", "method=erm")
     found = values_of(evaluate_run(run, config=how("standard", "logged")))
     weights = 1 / given[split.part == 2]
-    for key, rows in by_hand(matrix_of(run, cp.load_split(tmp_path / "data")), split).items():
+    for key, rows in by_hand(matrix_of(run, cp.data.load_split(tmp_path / "data")), split).items():
         assert found["logged", *key] == pytest.approx((weights * rows).sum() / weights.sum())
         assert found["standard", *key] == pytest.approx(rows.mean())
 
@@ -320,24 +320,24 @@ def test_the_oracle_is_for_worlds(runs: Path) -> None:
 def test_other_data_and_another_split_are_refused(
     runs: Path, dataset: Path, tmp_path: Path
 ) -> None:
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     moved = np.array(split.part)
     moved[np.flatnonzero(moved == 2)[0]] = 0
     other = replace(split.interactions, time=None)
-    cp.save(cp.Split(split.interactions, moved, "other"), tmp_path / "split")
-    cp.save(cp.Split(other, split.part, split.kind), tmp_path / "log")
+    cp.data.save(cp.Split(split.interactions, moved, "other"), tmp_path / "split")
+    cp.data.save(cp.Split(other, split.part, split.kind), tmp_path / "log")
     for folder in ("split", "log"):
         with pytest.raises(cp.DataError, match=r"erm' was trained on others, or on another"):
             evaluate_run(runs / "erm", tmp_path / folder, how("standard"))
-    cp.save(split, tmp_path / "same")
+    cp.data.save(split, tmp_path / "same")
     moved_folder = evaluate_run(runs / "erm", tmp_path / "same", how("standard"))
     assert moved_folder == evaluate_run(runs / "erm", config=how("standard"))
 
 
 def test_what_was_never_held_out_cannot_be_judged_by(dataset: Path, tmp_path: Path) -> None:
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     part = np.minimum(split.part, 1)
-    cp.save(cp.Split(split.interactions, part, "no test"), tmp_path / "data")
+    cp.data.save(cp.Split(split.interactions, part, "no test"), tmp_path / "data")
     run = trained(tmp_path / "data", tmp_path / "run", "method=erm")
     with pytest.raises(cp.DataError, match="needs test rows; found none"):
         evaluate_run(run, config=how("standard"))
@@ -346,7 +346,7 @@ def test_what_was_never_held_out_cannot_be_judged_by(dataset: Path, tmp_path: Pa
 
 def test_popularity_itself_can_be_ranked(dataset: Path, tmp_path: Path) -> None:
     run = trained(dataset, tmp_path / "pop", "method=erm", "candidate.name=pop")
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     events = np.bincount(split.train.item, minlength=split.train.n_items)
     expected = by_hand(np.tile(events.astype(np.float32), (40, 1)), split)
     for key, value in values_of(evaluate_run(run, config=how("standard", "opponent"))).items():
@@ -355,9 +355,9 @@ def test_popularity_itself_can_be_ranked(dataset: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_written_is_json_even_for_one_user(dataset: Path, tmp_path: Path) -> None:
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     part = np.where(split.interactions.user == 0, split.part, 0).astype(np.int8)
-    cp.save(cp.Split(split.interactions, part, "one user"), tmp_path / "data")
+    cp.data.save(cp.Split(split.interactions, part, "one user"), tmp_path / "data")
     run = trained(tmp_path / "data", tmp_path / "run", "method=erm")
     json.dumps(evaluate_run(run, config=how("standard")).to_dict(), allow_nan=False)
 
@@ -370,7 +370,7 @@ def test_what_is_written_is_json_even_for_one_user(dataset: Path, tmp_path: Path
 def test_exported_scores_give_the_standard_estimates_of_their_run(
     name: str, protocol: str, runs: Path, dataset: Path, tmp_path: Path
 ) -> None:
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     frame = frame_of(matrix_of(runs / name, split), split)
     frame.sample(fraction=1, shuffle=True, seed=0).write_parquet(tmp_path / "mine.parquet")
     frame.write_csv(tmp_path / "mine.csv")
@@ -387,7 +387,7 @@ def test_exported_scores_give_the_standard_estimates_of_their_run(
 
 def test_given_scores_have_an_opponent_of_their_own(runs: Path, dataset: Path) -> None:
     """It wants the items that the scores get wrong: other scores have another opponent."""
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     matrix = matrix_of(runs / "erm", split)
     worse = matrix.copy()
     worse[:, 1::2] *= -1
@@ -407,7 +407,7 @@ def test_given_scores_have_an_opponent_of_their_own(runs: Path, dataset: Path) -
 
 
 def test_scores_of_unseen_pairs_alone_have_no_opponent(runs: Path, dataset: Path) -> None:
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     frame = frame_of(matrix_of(runs / "erm", split), split)
     seen = split.interactions.take(split.part < 2)
     unseen = frame.filter(~np.isin(pairs_of(frame, seen), seen.pair))
@@ -421,7 +421,7 @@ def test_scores_of_unseen_pairs_alone_have_no_opponent(runs: Path, dataset: Path
 
 
 def test_validation_pairs_are_no_training_pairs(runs: Path, dataset: Path) -> None:
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     frame = frame_of(matrix_of(runs / "erm", split), split)
     untrained = frame.filter(~np.isin(pairs_of(frame, split.train), split.train.pair))
     with pytest.raises(cp.DataError, match="needs a candidate's scores of training pairs"):
@@ -430,7 +430,7 @@ def test_validation_pairs_are_no_training_pairs(runs: Path, dataset: Path) -> No
 
 def test_scores_may_hide_what_was_seen_behind_minus_infinity(runs: Path, dataset: Path) -> None:
     """As implicit and others do; either one sentence, or as if they were not given."""
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     matrix = matrix_of(runs / "erm", split)
     matrix[split.train.user, split.train.item] = -np.inf
     with pytest.raises(cp.DataError):
@@ -452,7 +452,7 @@ def test_the_opponent_meets_logits_that_fit_the_pairs_it_plays_on(
         return opponent(candidates, *rest, batches=batches, **options)
 
     monkeypatch.setattr(propensities, "opponent", spy)
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     config = how("opponent", opponent=QUICK | {"n_negatives": 1})
     evaluate_scores(frame_of(matrix_of(runs / "erm", split), split), dataset, config)
     said, observed = np.mean(met, axis=0)
@@ -499,7 +499,7 @@ def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
 def test_other_test_rows_leave_the_exposure_models_of_a_run_as_they_are(
     kind: str, dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cp.save(with_other_test_rows(cp.load_split(dataset)), tmp_path / "other")
+    cp.data.save(with_other_test_rows(cp.data.load_split(dataset)), tmp_path / "other")
     states = watch(monkeypatch)
     results = [
         evaluate_run(
@@ -518,8 +518,8 @@ def test_other_test_rows_leave_the_exposure_models_of_a_run_as_they_are(
 def test_other_test_rows_leave_the_opponent_of_given_scores_as_it_is(
     runs: Path, dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    split = cp.load_split(dataset)
-    cp.save(with_other_test_rows(split), tmp_path / "other")
+    split = cp.data.load_split(dataset)
+    cp.data.save(with_other_test_rows(split), tmp_path / "other")
     frame = frame_of(matrix_of(runs / "erm", split), split)
     states = watch(monkeypatch)
     for data in (dataset, tmp_path / "other"):
@@ -533,7 +533,7 @@ def test_other_test_rows_leave_the_opponent_of_given_scores_as_it_is(
 
 def test_a_run_and_its_copy_do_not_differ(runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "erm", tmp_path / "copy")
-    result = compare_runs([runs / "erm", tmp_path / "copy"], config=how())
+    result = cp.compare([runs / "erm", tmp_path / "copy"], config=how())
     shared = ALL
     assert len(result.comparisons) == len(shared) * 3 * 2
     assert {each.estimator for each in result.comparisons} == set(shared)
@@ -552,8 +552,7 @@ def test_a_difference_is_that_of_the_estimates_and_turns_with_the_order(runs: Pa
     names = ["erm", "attn"]
     config = how("standard", "popularity", "opponent")
     there, back = (
-        compare_runs([runs / each for each in order], config=config)
-        for order in (names, names[::-1])
+        cp.compare([runs / each for each in order], config=config) for order in (names, names[::-1])
     )
     values = values_of(there, "candidate")
     assert {each.value for each in there.comparisons} != {0}
@@ -573,7 +572,7 @@ def test_a_difference_is_that_of_the_estimates_and_turns_with_the_order(runs: Pa
 
 def test_who_else_is_compared_does_not_change_a_runs_own_estimates(runs: Path) -> None:
     config = how("standard", "popularity", "propensity")
-    together = compare_runs([runs / "erm", runs / "acl", runs / "attn"], config=config)
+    together = cp.compare([runs / "erm", runs / "acl", runs / "attn"], config=config)
     for name in ("erm", "acl", "attn"):
         own = tuple(each for each in together.estimates if each.candidate == name)
         assert own == evaluate_run(runs / name, config=config).estimates
@@ -584,7 +583,7 @@ def test_who_else_is_compared_does_not_change_a_runs_own_estimates(runs: Path) -
 def test_the_propensities_that_runs_share_do_not_depend_on_their_order(runs: Path) -> None:
     there, back = (
         values_of(
-            compare_runs([runs / each for each in order], config=how("propensity")), "candidate"
+            cp.compare([runs / each for each in order], config=how("propensity")), "candidate"
         )
         for order in (("erm", "ps"), ("ps", "erm"))
     )
@@ -594,7 +593,7 @@ def test_the_propensities_that_runs_share_do_not_depend_on_their_order(runs: Pat
 @pytest.mark.parametrize("settings", [{"level": 0.5}, {"normalise": False}], ids=str)
 def test_a_comparison_is_made_as_the_estimates_are(settings: dict[str, Any], runs: Path) -> None:
     config = how("popularity", **settings)
-    result = compare_runs([runs / "erm", runs / "attn"], config=config)
+    result = cp.compare([runs / "erm", runs / "attn"], config=config)
     values = values_of(result, "candidate")
     for each in result.comparisons:
         key = each.estimator, each.metric, each.k
@@ -604,7 +603,7 @@ def test_a_comparison_is_made_as_the_estimates_are(settings: dict[str, Any], run
 
 def test_runs_of_one_name_are_called_by_their_paths(runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "erm", tmp_path / "erm")
-    result = compare_runs([runs / "erm", tmp_path / "erm"], config=how("standard"))
+    result = cp.compare([runs / "erm", tmp_path / "erm"], config=how("standard"))
     assert {each.candidate for each in result.estimates} == {
         str(runs / "erm"),
         str(tmp_path / "erm"),
@@ -612,7 +611,7 @@ def test_runs_of_one_name_are_called_by_their_paths(runs: Path, tmp_path: Path) 
 
 
 def test_ratings_are_compared_by_their_errors(runs: Path) -> None:
-    result = compare_runs([runs / "ratings-erm", runs / "ratings-acl"], config=how())
+    result = cp.compare([runs / "ratings-erm", runs / "ratings-acl"], config=how())
     assert {(each.metric, each.k) for each in result.comparisons} == {
         ("mse", 0),
         ("mae", 0),
@@ -627,7 +626,7 @@ def test_ratings_are_compared_by_their_errors(runs: Path) -> None:
 
 
 def test_a_flip_is_the_factor_of_the_statement(runs: Path) -> None:
-    result = compare_runs([runs / "erm", runs / "attn"], config=how("standard", "popularity"))
+    result = cp.compare([runs / "erm", runs / "attn"], config=how("standard", "popularity"))
     assert {each.estimator for each in result.comparisons if each.flip is None} <= {
         each.estimator
         for each in result.comparisons
@@ -639,11 +638,11 @@ def test_a_flip_is_the_factor_of_the_statement(runs: Path) -> None:
 
 
 def test_scores_are_compared_with_runs_on_the_same_rows(runs: Path, dataset: Path) -> None:
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     frame = frame_of(matrix_of(runs / "erm", split), split)
     other = frame.with_columns(score=-pl.col("score"))
     config = how("standard", "popularity", "opponent")
-    result = compare_runs([runs / "erm"], config=config, scores={"same": frame, "turned": other})
+    result = cp.compare([runs / "erm"], config=config, scores={"same": frame, "turned": other})
     values = values_of(result, "candidate")
     for key in (key for key in values if key[0] == "erm"):
         assert values["same", *key[1:]] == pytest.approx(values[key])
@@ -656,7 +655,7 @@ def test_scores_that_cannot_be_played_with_the_others_stand_aside(
     why: str, runs: Path, dataset: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They lack training pairs; a model reads histories; two tables have no pairs in common."""
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     frame = frame_of(matrix_of(runs / "erm", split), split)
     pairs = pairs_of(frame, split.interactions)
     trained = np.isin(pairs, split.train.pair)
@@ -669,26 +668,26 @@ def test_scores_that_cannot_be_played_with_the_others_stand_aside(
     run = runs / ("attn" if why == "histories" else "erm")
     states = watch(monkeypatch)
     with pytest.warns(cp.CounterplayWarning, match=f"not against {', '.join(scores)}, for want"):
-        compare_runs([run], config=how("opponent"), scores=scores)
+        cp.compare([run], config=how("opponent"), scores=scores)
     evaluate_run(run, config=how("opponent"))
     assert equal(*states)  # the opponent of the run alone
 
 
 def test_scores_need_a_name_of_their_own_and_predict_no_ratings(runs: Path, dataset: Path) -> None:
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     frame = frame_of(matrix_of(runs / "erm", split), split)
     with pytest.raises(cp.ConfigError, match="found 'erm' for a run and for scores"):
-        compare_runs([runs / "erm"], config=how("standard"), scores={"erm": frame})
+        cp.compare([runs / "erm"], config=how("standard"), scores={"erm": frame})
     with pytest.raises(cp.ConfigError, match="predict no ratings; found 'theirs'"):
-        compare_runs([runs / "ratings-erm"], config=how("standard"), scores={"theirs": frame})
+        cp.compare([runs / "ratings-erm"], config=how("standard"), scores={"theirs": frame})
     with pytest.raises(cp.ConfigError, match="two different candidates or more; found theirs"):
-        compare_runs([], config=how("standard"), scores={"theirs": frame})
+        cp.compare([], config=how("standard"), scores={"theirs": frame})
 
 
 def test_what_cannot_be_compared_is_refused(runs: Path) -> None:
     with pytest.raises(cp.ConfigError, match="needs two different candidates or more"):
-        compare_runs([runs / "erm"])
+        cp.compare([runs / "erm"])
     with pytest.raises(cp.ConfigError, match="compare like with like"):
-        compare_runs([runs / "erm", runs / "ratings-erm"], config=how("standard"))
+        cp.compare([runs / "erm", runs / "ratings-erm"], config=how("standard"))
     with pytest.raises(cp.ConfigError, match="needs two different candidates or more"):
-        compare_runs([runs / "erm", runs / "erm"], config=how("standard"))
+        cp.compare([runs / "erm", runs / "erm"], config=how("standard"))

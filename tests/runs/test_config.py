@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from counterplay import ConfigError
+import counterplay as cp
 from counterplay.learning.config import Game, Training
 from counterplay.runs.config import run_config, training_command
 
@@ -41,7 +41,7 @@ def test_a_file_then_options_then_assignments(tmp_path: Path) -> None:
     ],
 )
 def test_bad_settings_name_the_nearest_good_one(assignment: str, expected: str) -> None:
-    with pytest.raises(ConfigError, match=expected) as caught:
+    with pytest.raises(cp.ConfigError, match=expected) as caught:
         run_config(None, ["method=acl", assignment] if "method." in assignment else [assignment])
     assert "\n" not in str(caught.value)
 
@@ -51,7 +51,7 @@ def test_bad_files_are_refused(content: str | None, tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(ConfigError, match="readable TOML file"):
+    with pytest.raises(cp.ConfigError, match="readable TOML file"):
         run_config(path)
 
 
@@ -59,10 +59,10 @@ def test_bad_files_are_refused(content: str | None, tmp_path: Path) -> None:
 def test_a_bad_key_is_named_with_the_file_that_holds_it(content: str, tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text(content)
-    with pytest.raises(ConfigError, match=r"in '.*run\.toml'; did you mean"):
+    with pytest.raises(cp.ConfigError, match=r"in '.*run\.toml'; did you mean"):
         run_config(path)
     path.write_text("[training]\nepochs = 3")
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(cp.ConfigError) as caught:
         run_config(path, ["training.rat=0.1"])
     assert "run.toml" not in str(caught.value)
 
@@ -70,7 +70,7 @@ def test_a_bad_key_is_named_with_the_file_that_holds_it(content: str, tmp_path: 
 def test_options_that_a_method_does_not_have_are_refused() -> None:
     assert type(run_config(None, ["method=erm"]).of_method()) is Training
     assert type(run_config(None, []).of_method()) is Game
-    with pytest.raises(ConfigError, match=r"training\.alpha with erm"):
+    with pytest.raises(cp.ConfigError, match=r"training\.alpha with erm"):
         run_config(None, ["method=erm", "training.alpha=2.0"]).of_method()
 
 

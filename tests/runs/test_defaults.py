@@ -58,10 +58,12 @@ def test_the_least_unseen_is_that_of_a_loop(
 
 
 def test_validation_selects_as_the_evaluation_decides() -> None:
-    how = cp.Evaluation(protocol="sampled", n_negatives=30, metrics=("ndcg", "hit"), k=(5, 10))
+    how = cp.evaluation.Evaluation(
+        protocol="sampled", n_negatives=30, metrics=("ndcg", "hit"), k=(5, 10)
+    )
     found = ValidationSettings(**validation_for(how))
     assert found == ValidationSettings(protocol="sampled", n_negatives=30, metric="ndcg", k=5)
-    assert ValidationSettings(**validation_for(cp.Evaluation())) == ValidationSettings()
+    assert ValidationSettings(**validation_for(cp.evaluation.Evaluation())) == ValidationSettings()
 
 
 @given(st.integers(0, 1000), st.integers(2, 8), st.integers(2, 12), st.integers(1, 2))

@@ -13,7 +13,7 @@ from counterplay.data.splits import TEST
 from counterplay.evaluation.deployment import OnlineRecord
 from counterplay.runs.config import run_config
 from counterplay.runs.online import online_runs
-from counterplay.runs.training import load_run, train_run
+from counterplay.runs.training import load_run
 from counterplay.simulation.online import OnlineTest, online_test
 from counterplay.simulation.store import load_world
 from counterplay.simulation.synthetic import Synthetic
@@ -45,18 +45,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                     "validation.n_negatives=3")  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cp.CounterplayWarning)
-            train_run(folder / "world" / "log", folder / name, run_config(None, settings))
+            cp.train(folder / "world" / "log", folder / name, run_config(None, settings))
     return folder
 
 
 # write_world
 
 
-def scores_of(folder: Path, name: str) -> tuple[cp.ModelScores, cp.Interactions]:
-    split = cp.load_split(folder / "world" / "log")
+def scores_of(folder: Path, name: str) -> tuple[cp.metrics.ModelScores, cp.Interactions]:
+    split = cp.data.load_split(folder / "world" / "log")
     seen = split.interactions.take(split.part < TEST)
     model = load_run(folder / name, split.train)[0]
-    return cp.ModelScores(model, seen, train=split.train), seen
+    return cp.metrics.ModelScores(model, seen, train=split.train), seen
 
 
 def test_runs_are_deployed_as_they_are(folder: Path) -> None:

@@ -16,7 +16,7 @@ from counterplay.learning.records import Epoch
 from counterplay.models.settings import ModelSettings
 from counterplay.runs.config import RunConfig, run_config
 from counterplay.runs.defaults import ranked_among
-from counterplay.runs.training import load_run, read_record, train_run
+from counterplay.runs.training import load_run, read_record
 
 FAST = ["candidate.dim=4", "exposure.dim=4", "training.epochs=4", "training.batch_size=128",
         "training.rate=0.03", "validation.n_negatives=20"]  # fmt: skip
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the (opponent has|weights have) 
 @pytest.fixture(scope="module")
 def finished(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("finished") / "run"
-    train_run(dataset, folder, run_config(None, FAST))
+    cp.train(dataset, folder, run_config(None, FAST))
     return folder
 
 
@@ -41,14 +41,14 @@ def test_a_run_leaves_a_record_and_a_model_that_loads(
     method: str, name: str, dataset: Path, tmp_path: Path
 ) -> None:
     config = run_config(None, [*FAST, f"method={method}", f"candidate.name={name}"])
-    kept = train_run(dataset, tmp_path / "run", config)
+    kept = cp.train(dataset, tmp_path / "run", config)
     record = kept.to_dict()
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
         "model.safetensors",
         "run.json",
     ]
     assert kept == read_record(tmp_path / "run")
-    assert record["dataset"]["fingerprint"] == cp.load(dataset).fingerprint
+    assert record["dataset"]["fingerprint"] == cp.data.load(dataset).fingerprint
     assert set(record["parameters"]) == (
         {"candidate"} if method == "erm" else {"candidate", "exposure"}
     )
@@ -58,7 +58,7 @@ def test_a_run_leaves_a_record_and_a_model_that_loads(
     assert found["low"] <= found["value"] <= found["high"]
     assert found["n"] == 40
     assert found["value"] == pytest.approx(record["epochs"][record["best_epoch"]]["validation"])
-    train = replace(cp.load_split(dataset).train, rating=None)
+    train = replace(cp.data.load_split(dataset).train, rating=None)
     candidate, exposure, link = load_run(tmp_path / "run", train)
     assert (
         sum(value.numel() for value in candidate.parameters()) == record["parameters"]["candidate"]
@@ -76,17 +76,17 @@ def test_the_same_seed_gives_the_same_files_interrupted_or_not(
     if interrupted:
         break_off(dataset, folder, config)
         with pytest.raises(cp.ConfigError, match="found something at"):
-            train_run(dataset, folder, config)
-    train_run(dataset, folder, config, resume=interrupted)
+            cp.train(dataset, folder, config)
+    cp.train(dataset, folder, config, resume=interrupted)
     for file in ("run.json", "model.safetensors"):
         assert (finished / file).read_bytes() == (folder / file).read_bytes()
-    assert train_run(dataset, folder, config, resume=True) == read_record(finished)
+    assert cp.train(dataset, folder, config, resume=True) == read_record(finished)
 
 
 def test_selection_never_sees_the_test_rows(dataset: Path, tmp_path: Path) -> None:
     """With other test rows of the same users, everything that is written stays the same."""
     config = run_config(None, FAST)
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     item = np.array(split.interactions.item)
     rng = np.random.default_rng(0)
     test = np.flatnonzero(split.part == 2)
@@ -96,9 +96,9 @@ def test_selection_never_sees_the_test_rows(dataset: Path, tmp_path: Path) -> No
             [each for each in range(split.interactions.n_items) if each not in own]
         )
     other = cp.Split(replace(split.interactions, item=item), split.part, split.kind)
-    cp.save(other, tmp_path / "data")
-    first = train_run(dataset, tmp_path / "one", config)
-    second = train_run(tmp_path / "data", tmp_path / "two", config)
+    cp.data.save(other, tmp_path / "data")
+    first = cp.train(dataset, tmp_path / "one", config)
+    second = cp.train(tmp_path / "data", tmp_path / "two", config)
     assert first.epochs == second.epochs
     assert first.validation == second.validation
 
@@ -111,7 +111,7 @@ def test_ratings_are_predicted_and_the_best_epoch_is_kept(
     options = ["training.loss=squared", "candidate.name=cf", f"method={method}"]
     longer = ["training.epochs=40", "training.patience=3", "training.rate=0.1"]
     config = run_config(None, [*FAST, *options, *longer])
-    record = train_run(dataset, tmp_path / "run", config).to_dict()
+    record = cp.train(dataset, tmp_path / "run", config).to_dict()
     losses = [epoch["candidate_loss"] for epoch in record["epochs"]]
     assert losses[-1] < losses[0]
     errors = [epoch["validation"] for epoch in record["epochs"]]
@@ -124,10 +124,12 @@ def test_ratings_are_predicted_and_the_best_epoch_is_kept(
     named = {"metric": "mse", "k": 0, "estimator": "standard", "protocol": "ratings", "n": 40}
     assert named.items() <= found.items()
     assert found["low"] < found["value"] < found["high"]
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     candidate, *_ = load_run(tmp_path / "run", split.train)
     rows = split.validation
-    predicted = cp.ModelScores(candidate, split.train).of(rows.user, rows.item[:, None])[:, 0]
+    predicted = cp.metrics.ModelScores(candidate, split.train).of(rows.user, rows.item[:, None])[
+        :, 0
+    ]
     assert rows.rating is not None
     assert found["value"] == pytest.approx(float(((predicted - rows.rating) ** 2).mean()))
     assert found["value"] == pytest.approx(errors[best])
@@ -144,10 +146,10 @@ def test_plain_learning_builds_no_exposure_model(
         return build(self, log, generator)
 
     monkeypatch.setattr(ModelSettings, "build", count)
-    train = replace(cp.load_split(dataset).train, rating=None)
+    train = replace(cp.data.load_split(dataset).train, rating=None)
     for method, expected in (("erm", ["mlp"]), ("ps", ["mlp", "gmf"])):
         config = run_config(None, [*FAST, f"method={method}", "candidate.name=mlp"])
-        train_run(dataset, tmp_path / method, config)
+        cp.train(dataset, tmp_path / method, config)
         assert built == expected
         built.clear()
         load_run(tmp_path / method, train)
@@ -158,22 +160,22 @@ def test_plain_learning_builds_no_exposure_model(
 def test_a_cutoff_beyond_the_catalogue_is_refused_before_anything_is_trained(
     dataset: Path, tmp_path: Path
 ) -> None:
-    among = ranked_among(cp.load_split(dataset), VALIDATION)
+    among = ranked_among(cp.data.load_split(dataset), VALIDATION)
     assert among < 60  # what users have seen is taken off
     with pytest.raises(cp.ConfigError, match=rf"validation.k .*; found {among} and {among};"):
-        train_run(dataset, tmp_path / "run", run_config(None, [*FAST, f"validation.k={among}"]))
+        cp.train(dataset, tmp_path / "run", run_config(None, [*FAST, f"validation.k={among}"]))
     sampled = [*FAST, "validation.protocol=sampled", "validation.k=21"]
     with pytest.raises(cp.ConfigError, match=r"validation.k must be below .*; found 21 and 21;"):
-        train_run(dataset, tmp_path / "run", run_config(None, sampled))
+        cp.train(dataset, tmp_path / "run", run_config(None, sampled))
     assert not (tmp_path / "run").exists()
 
 
 def test_what_cannot_be_run_is_refused(dataset: Path, tmp_path: Path) -> None:
     with pytest.raises(cp.ConfigError, match="must have something to learn"):
-        train_run(dataset, tmp_path / "a", run_config(None, [*FAST, "exposure.name=pop"]))
+        cp.train(dataset, tmp_path / "a", run_config(None, [*FAST, "exposure.name=pop"]))
     assert not (tmp_path / "a").exists()
     with pytest.raises(cp.DataError, match=r"readable dataset.json"):
-        train_run(tmp_path, tmp_path / "b", run_config(None, FAST))
+        cp.train(tmp_path, tmp_path / "b", run_config(None, FAST))
     with pytest.raises(cp.DataError, match=r"readable run.json"):
         read_record(tmp_path)
     assert torch.get_num_threads() == 1
@@ -185,7 +187,7 @@ def break_off(dataset: Path, folder: Path, config: RunConfig) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train_run(dataset, folder, config, callbacks=[interrupt])
+        cp.train(dataset, folder, config, callbacks=[interrupt])
 
 
 ATTENTION = [*FAST, "method=erm", "candidate.name=attn"]
@@ -196,7 +198,7 @@ def test_a_run_goes_on_only_with_what_it_began_with(
     over: bool, dataset: Path, tmp_path: Path
 ) -> None:
     config, folder = run_config(None, ATTENTION), tmp_path / "run"
-    train_run(dataset, folder, config) if over else break_off(dataset, folder, config)
+    cp.train(dataset, folder, config) if over else break_off(dataset, folder, config)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     for setting, difference in (
         ("candidate.heads=4", "candidate.heads: began with 1, asked for 4"),
@@ -207,7 +209,7 @@ def test_a_run_goes_on_only_with_what_it_began_with(
         ("validation.k=5", "validation.k: began with 10, asked for 5"),
     ):
         with pytest.raises(cp.CheckpointError, match="with what it began with") as caught:
-            train_run(dataset, folder, run_config(None, [*ATTENTION, setting]), resume=True)
+            cp.train(dataset, folder, run_config(None, [*ATTENTION, setting]), resume=True)
         assert f"another {difference}; give the same" in str(caught.value)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
@@ -217,17 +219,17 @@ def test_a_run_goes_on_only_with_the_data_it_began_with(
     over: bool, dataset: Path, tmp_path: Path
 ) -> None:
     config, folder = run_config(None, FAST), tmp_path / "run"
-    train_run(dataset, folder, config) if over else break_off(dataset, folder, config)
-    split = cp.load_split(dataset)
+    cp.train(dataset, folder, config) if over else break_off(dataset, folder, config)
+    split = cp.data.load_split(dataset)
     log, part, item = split.interactions, np.array(split.part), np.array(split.interactions.item)
     row = np.flatnonzero(part == 2)[0]  # of a test row alone: training rows are the same
     item[row] = (item[row] + 1) % log.n_items
-    cp.save(cp.Split(replace(log, item=item), part, split.kind), tmp_path / "log")
+    cp.data.save(cp.Split(replace(log, item=item), part, split.kind), tmp_path / "log")
     part[np.flatnonzero(part == 1)[0]] = 2
-    cp.save(cp.Split(log, part, split.kind), tmp_path / "split")
+    cp.data.save(cp.Split(log, part, split.kind), tmp_path / "split")
     for what in ("log", "split"):
         with pytest.raises(cp.CheckpointError, match=rf'another data.{what}: began with "sha256:'):
-            train_run(tmp_path / what, folder, config, resume=True)
+            cp.train(tmp_path / what, folder, config, resume=True)
 
 
 def test_what_is_left_of_a_finished_run_is_cleared(copy: Path, dataset: Path) -> None:
@@ -237,7 +239,7 @@ def test_what_is_left_of_a_finished_run_is_cleared(copy: Path, dataset: Path) ->
     (folder / "begun.json").write_text("{}")
     (folder / ".checkpoint.01234567.part").mkdir()
     (folder / ".run.json.lock").write_text("")
-    train_run(dataset, folder, config, resume=True)
+    cp.train(dataset, folder, config, resume=True)
     names = sorted(path.name for path in folder.iterdir())
     assert names == ["model.safetensors", "run.json"]
 
@@ -249,12 +251,12 @@ def test_a_damaged_beginning_is_one_sentence(dataset: Path, tmp_path: Path) -> N
     content = path.read_bytes()
     path.write_bytes(content.replace(b'"dim": 4', b'"dim": 5', 1))
     with pytest.raises(cp.CheckpointError, match=r"begun.json' must be as it was written"):
-        train_run(dataset, folder, config, resume=True)
+        cp.train(dataset, folder, config, resume=True)
     path.unlink()
     with pytest.raises(cp.CheckpointError, match=r"found no begun.json"):
-        train_run(dataset, folder, config, resume=True)
+        cp.train(dataset, folder, config, resume=True)
     path.write_bytes(content)
-    train_run(dataset, folder, config, resume=True)
+    cp.train(dataset, folder, config, resume=True)
 
 
 def test_there_is_one_training_at_a_time_in_a_folder(dataset: Path, tmp_path: Path) -> None:
@@ -262,10 +264,10 @@ def test_there_is_one_training_at_a_time_in_a_folder(dataset: Path, tmp_path: Pa
 
     def again(epoch: Epoch) -> None:
         with pytest.raises(cp.ConfigError, match="by one process at a time") as caught:
-            train_run(dataset, tmp_path / "run", config, resume=True)
+            cp.train(dataset, tmp_path / "run", config, resume=True)
         refused.append(str(caught.value))
 
-    train_run(dataset, tmp_path / "run", config, callbacks=[again])
+    cp.train(dataset, tmp_path / "run", config, callbacks=[again])
     assert len(refused) == 4
     assert f"found process {os.getpid()} on" in refused[0]
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
@@ -273,7 +275,7 @@ def test_there_is_one_training_at_a_time_in_a_folder(dataset: Path, tmp_path: Pa
 
 def test_damaged_runs_are_one_sentence(copy: Path, dataset: Path) -> None:
     folder = copy
-    train, rng = cp.load_split(dataset).train, np.random.default_rng(0)
+    train, rng = cp.data.load_split(dataset).train, np.random.default_rng(0)
     for path in sorted(folder.iterdir()):
         content = path.read_bytes()
         for place in rng.integers(0, len(content), 40):
@@ -306,7 +308,7 @@ def test_a_record_that_is_none_is_one_sentence(
     path = folder / "run.json"
     path.write_bytes(sealed(read_record(folder).to_dict() | changes))  # by somebody who knows how
     with pytest.raises(cp.DataError, match=expected) as caught:
-        load_run(folder, cp.load_split(dataset).train)
+        load_run(folder, cp.data.load_split(dataset).train)
     assert "\n" not in str(caught.value)
 
 
@@ -339,7 +341,7 @@ def test_a_method_of_the_user_that_fails_is_named_with_its_line(
     config = run_config(None, [*FAST[:1], f"method={path.stem}:Mine"])
     for _ in range(2):
         with pytest.raises(cp.ConfigError, match=rf"KeyError: 'mine' in '{path}', line 10"):
-            train_run(dataset, tmp_path / "run", config, resume=resume)
+            cp.train(dataset, tmp_path / "run", config, resume=resume)
         assert (tmp_path / "run").exists() == resume
 
 
@@ -348,7 +350,7 @@ def test_an_error_that_is_not_the_methods_stays_what_it_is(dataset: Path, tmp_pa
         raise KeyError(epoch.epoch)
 
     with pytest.raises(KeyError):
-        train_run(dataset, tmp_path / "run", run_config(None, FAST), callbacks=[wrong])
+        cp.train(dataset, tmp_path / "run", run_config(None, FAST), callbacks=[wrong])
 
 
 def test_the_number_of_threads_is_recorded_and_a_change_is_told(
@@ -361,12 +363,12 @@ def test_the_number_of_threads_is_recorded_and_a_change_is_told(
         break_off(dataset, tmp_path / "run", config)
         torch.set_num_threads(1)
         with pytest.warns(cp.CounterplayWarning, match="began with 2 threads and goes on with 1"):
-            record = train_run(dataset, tmp_path / "run", config, resume=True)
+            record = cp.train(dataset, tmp_path / "run", config, resume=True)
         assert record.threads == 1
         assert "set OMP_NUM_THREADS to 2 for the same bytes" in record.notes[0]
         torch.set_num_threads(2)
-        small = train_run(dataset, tmp_path / "small", run_config(None, FAST))
-        large = train_run(dataset, tmp_path / "large", config)
+        small = cp.train(dataset, tmp_path / "small", run_config(None, FAST))
+        large = cp.train(dataset, tmp_path / "large", config)
     finally:
         torch.set_num_threads(before)
     assert (small.threads, large.threads) == (1, 2)

@@ -17,7 +17,7 @@ from counterplay.runs.validating import Judge
 
 @pytest.fixture(scope="module")
 def split(dataset: Path) -> cp.Split:
-    return cp.load_split(dataset)
+    return cp.data.load_split(dataset)
 
 
 def judge_of(split: cp.Split, *, ratings: bool = False, seed: int = 0, **options: Any) -> Judge:
@@ -26,13 +26,13 @@ def judge_of(split: cp.Split, *, ratings: bool = False, seed: int = 0, **options
 
 
 def model_of(split: cp.Split) -> cp.Scorer:
-    return cp.build("gmf", split.train, generator=torch.Generator().manual_seed(0)).eval()
+    return cp.models.build("gmf", split.train, generator=torch.Generator().manual_seed(0)).eval()
 
 
 def full_by_hand(split: cp.Split, model: cp.Scorer, k: int) -> list[float]:
     """Rank each validation item among all items that its user has not in training."""
     train, rows = split.train, split.validation
-    scores = cp.ModelScores(model, train).of_all(np.arange(train.n_users))
+    scores = cp.metrics.ModelScores(model, train).of_all(np.arange(train.n_users))
     hits = []
     for user, item in zip(rows.user.tolist(), rows.item.tolist(), strict=True):
         own = set(train.item[train.user == user].tolist()) - {item}
@@ -62,9 +62,11 @@ def test_other_metrics_and_the_sampled_protocol_are_for_the_asking(split: cp.Spl
     judge = judge_of(split, protocol="sampled", n_negatives=20, metric="ndcg", k=5)
     train, rows = replace(split.train, rating=None), split.validation
     rng = cp.Streams(0).numpy("validation")
-    items = cp.sampled_candidates(train, rows, 20, rng)
-    ranks = cp.sampled_ranks(cp.ModelScores(model, train), rows.user, items)
-    expected = cp.ranking_metrics(ranks, np.arange(len(ranks)), names=["ndcg"], k=[5])["ndcg", 5]
+    items = cp.metrics.sampled_candidates(train, rows, 20, rng)
+    ranks = cp.metrics.sampled_ranks(cp.metrics.ModelScores(model, train), rows.user, items)
+    expected = cp.metrics.ranking_metrics(ranks, np.arange(len(ranks)), names=["ndcg"], k=[5])[
+        "ndcg", 5
+    ]
     assert judge.values(model).tolist() == expected.tolist()
     assert judge.protocol == judge.estimate(model)["protocol"] == "sampled-20"
     whole = judge_of(split, metric="mrr", k=20)

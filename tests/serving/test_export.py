@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 import counterplay as cp
 from counterplay.data.files import read_json
 from counterplay.runs.config import run_config
-from counterplay.runs.training import train_run
 from counterplay.serving import export as exporting
 from counterplay.serving.export import export_run
 from counterplay.serving.recommend import load_trained
@@ -27,7 +26,7 @@ NAMES = ("pop", "cf", "mlp", "attn")
 def runs(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     for name in NAMES:
-        train_run(dataset, folder / name, run_config(None, [*FAST, f"candidate.name={name}"]))
+        cp.train(dataset, folder / name, run_config(None, [*FAST, f"candidate.name={name}"]))
     return folder
 
 
@@ -51,7 +50,7 @@ def test_vectors_and_an_index_are_written_and_described(
     described = export_run(runs / name, out, ann=True)
     check_described(out, described)
     assert sorted(described["files"]) == ["items.parquet", "items.usearch", "users.parquet"]
-    log = cp.load(dataset)
+    log = cp.data.load(dataset)
     assert (described["model"], described["dim"]) == (name, 4)
     assert (described["users"], described["items"]) == (log.n_users, log.n_items) == (40, 60)
     assert described["dataset"]["fingerprint"] == log.fingerprint
@@ -62,7 +61,7 @@ def test_vectors_and_an_index_are_written_and_described(
     scores = users["vector"].to_numpy() @ items["vector"].to_numpy().T
     if name == "cf":
         scores += users["bias"].to_numpy()[:, None]
-    own = cp.ModelScores(load_trained(runs / name).model, log).of_all(np.arange(40))
+    own = cp.metrics.ModelScores(load_trained(runs / name).model, log).of_all(np.arange(40))
     np.testing.assert_allclose(scores, own, rtol=1e-4, atol=1e-6)
     assert described["vectors"]["difference"] <= np.abs(scores - own).max() + 1e-6
 
@@ -92,7 +91,7 @@ def test_a_model_without_vectors_is_onnx_with_its_ids(
     assert described["vectors"] is None
     assert 0 <= described["onnx"]["relative_difference"] < 1e-5
     ids = pl.read_parquet(tmp_path / "out" / "item_ids.parquet")["item"]
-    assert ids.equals(cp.load(dataset).items.ids, check_dtypes=True)
+    assert ids.equals(cp.data.load(dataset).items.ids, check_dtypes=True)
 
 
 def test_everything_at_once_twice_is_the_same_bytes(runs: Path, tmp_path: Path) -> None:

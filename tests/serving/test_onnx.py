@@ -33,7 +33,7 @@ def query(model: cp.Scorer, n: int, k: int) -> list[torch.Tensor]:
 
 @torch.no_grad()
 def own_scores(model: cp.Scorer, asked: list[torch.Tensor]) -> torch.Tensor:
-    scores: torch.Tensor = model(*asked[:2], *(cp.History.of(each) for each in asked[2:]))
+    scores: torch.Tensor = model(*asked[:2], *(cp.models.History.of(each) for each in asked[2:]))
     return scores
 
 

@@ -12,8 +12,7 @@ import pytest
 import counterplay as cp
 from counterplay.data.vocabulary import Vocabulary
 from counterplay.runs.config import run_config
-from counterplay.runs.training import train_run
-from counterplay.serving.recommend import load_trained, read_users, recommend_run
+from counterplay.serving.recommend import load_trained, read_users
 
 FAST = ["method=erm", "candidate.dim=4", "candidate.length=5", "training.epochs=2",
         "training.batch_size=128", "validation.n_negatives=20"]  # fmt: skip
@@ -23,9 +22,9 @@ FAST = ["method=erm", "candidate.dim=4", "candidate.length=5", "training.epochs=
 def runs(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     for name in ("gmf", "attn"):
-        train_run(dataset, folder / name, run_config(None, [*FAST, f"candidate.name={name}"]))
+        cp.train(dataset, folder / name, run_config(None, [*FAST, f"candidate.name={name}"]))
     ratings = run_config(None, [*FAST, "candidate.name=cf", "training.loss=squared"])
-    train_run(dataset, folder / "ratings", ratings)
+    cp.train(dataset, folder / "ratings", ratings)
     return folder
 
 
@@ -34,10 +33,10 @@ def runs(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_lists_are_the_best_of_all_scores(
     name: str, include_seen: bool, runs: Path, dataset: Path, tmp_path: Path
 ) -> None:
-    result = recommend_run(runs / name, tmp_path / "a.parquet", k=7, include_seen=include_seen)
+    result = cp.recommend(runs / name, tmp_path / "a.parquet", k=7, include_seen=include_seen)
     trained = load_trained(runs / name)
-    log = cp.load(dataset)
-    matrix = cp.ModelScores(trained.model, log).of_all(np.arange(log.n_users))
+    log = cp.data.load(dataset)
+    matrix = cp.metrics.ModelScores(trained.model, log).of_all(np.arange(log.n_users))
     expected = []
     for user, scores in enumerate(matrix.tolist()):
         own = set() if include_seen else set(log.item[log.user == user].tolist())
@@ -53,8 +52,8 @@ def test_lists_are_the_best_of_all_scores(
 
 
 def test_all_rows_are_seen_those_of_the_test_too(runs: Path, dataset: Path, tmp_path: Path) -> None:
-    recommend_run(runs / "gmf", tmp_path / "a.parquet", k=60)
-    split = cp.load_split(dataset)
+    cp.recommend(runs / "gmf", tmp_path / "a.parquet", k=60)
+    split = cp.data.load_split(dataset)
     found = pl.read_parquet(tmp_path / "a.parquet")
     for part in (split.train, split.validation, split.test):
         assert len(part)
@@ -63,21 +62,21 @@ def test_all_rows_are_seen_those_of_the_test_too(runs: Path, dataset: Path, tmp_
 
 
 def test_a_list_is_never_longer_than_there_are_items(runs: Path, tmp_path: Path) -> None:
-    result = recommend_run(runs / "gmf", tmp_path / "a.parquet", k=10**12, include_seen=True)
+    result = cp.recommend(runs / "gmf", tmp_path / "a.parquet", k=10**12, include_seen=True)
     assert result["rows"] == 40 * 60
 
 
 def test_users_are_those_of_the_file_in_its_order(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "users.txt").write_text("31\n\n4\n31\n0\n")
     done: list[tuple[int, int | None]] = []
-    recommend_run(
+    cp.recommend(
         runs / "gmf",
         tmp_path / "some.parquet",
         k=3,
         users=tmp_path / "users.txt",
         progress=lambda n, total: done.append((n, total)),
     )
-    recommend_run(runs / "gmf", tmp_path / "all.parquet", k=3)
+    cp.recommend(runs / "gmf", tmp_path / "all.parquet", k=3)
     some, everybody = (pl.read_parquet(tmp_path / f"{name}.parquet") for name in ("some", "all"))
     assert some["user"].unique(maintain_order=True).to_list() == [31, 4, 0]
     columns = ["user", "item", "rank"]
@@ -89,29 +88,29 @@ def test_data_that_moved_are_asked_for_and_others_refused(
     runs: Path, dataset: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(dataset, tmp_path / "data")
-    train_run(tmp_path / "data", tmp_path / "run", run_config(None, FAST))
+    cp.train(tmp_path / "data", tmp_path / "run", run_config(None, FAST))
     (tmp_path / "data").rename(tmp_path / "moved")
     out = tmp_path / "lists.parquet"
     with pytest.raises(cp.DataError, match=r"found nothing at '.*data'; say with --data where"):
-        recommend_run(tmp_path / "run", out)
-    recommend_run(tmp_path / "run", out, data=tmp_path / "moved")
+        cp.recommend(tmp_path / "run", out)
+    cp.recommend(tmp_path / "run", out, data=tmp_path / "moved")
     out.unlink()
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     other = np.array(split.part)
     other[[0, 1]] = 2
-    cp.save(replace(split, part=other), tmp_path / "data")
+    cp.data.save(replace(split, part=other), tmp_path / "data")
     with pytest.raises(cp.DataError, match="must be used with the data it was trained on"):
-        recommend_run(tmp_path / "run", out)
+        cp.recommend(tmp_path / "run", out)
     with pytest.raises(cp.DataError, match=r"readable run.json"):
-        recommend_run(tmp_path, out)
+        cp.recommend(tmp_path, out)
     assert not out.exists()
 
 
 def test_lists_are_parquet_by_name_too(runs: Path, tmp_path: Path) -> None:
     with pytest.raises(cp.ConfigError, match=r"found the name 'lists.csv'"):
-        recommend_run(runs / "gmf", tmp_path / "lists.csv")
+        cp.recommend(runs / "gmf", tmp_path / "lists.csv")
     with pytest.raises(cp.ConfigError, match="k must be 1 or more"):
-        recommend_run(runs / "gmf", tmp_path / "lists.parquet", k=0)
+        cp.recommend(runs / "gmf", tmp_path / "lists.parquet", k=0)
     assert not list(tmp_path.iterdir())
 
 

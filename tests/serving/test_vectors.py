@@ -33,7 +33,7 @@ def make_log(*, features: bool = False, text: bool = False) -> cp.Interactions:
 
 def make_model(name: ModelName, log: cp.Interactions) -> cp.Scorer:
     """Return a model all of whose weights say something."""
-    model = cp.build(name, log, dim=4, length=6, generator=torch.Generator().manual_seed(0))
+    model = cp.models.build(name, log, dim=4, length=6, generator=torch.Generator().manual_seed(0))
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for value in model.parameters():
@@ -48,7 +48,7 @@ def test_inner_products_are_the_model_s_scores(
 ) -> None:
     log = make_log(features=features)
     model, users = make_model(name, log), np.arange(N_USERS)
-    found, scores = vectors_of(model, log), cp.ModelScores(model, log)
+    found, scores = vectors_of(model, log), cp.metrics.ModelScores(model, log)
     assert found is not None
     np.testing.assert_allclose(found.of_all(users), scores.of_all(users), rtol=1e-5, atol=1e-6)
     items = np.random.default_rng(2).integers(0, N_ITEMS, (N_USERS, 5))

@@ -260,8 +260,8 @@ class Plain:
         user, item, time, rating = (np.concatenate(each) for each in zip(*parts, strict=True))
         order = np.lexsort((time, user))
         return cp.Interactions(
-            cp.Vocabulary.of(np.arange(self.n_users)),
-            cp.Vocabulary.of(np.arange(self.n_items)),
+            cp.data.Vocabulary.of(np.arange(self.n_users)),
+            cp.data.Vocabulary.of(np.arange(self.n_items)),
             user[order].astype(np.int32),
             item[order].astype(np.int32),
             rating=rating[order].astype(np.float32) if impressions else None,

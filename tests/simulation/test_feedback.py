@@ -33,8 +33,8 @@ def start() -> World:
 
 
 def trained(log: cp.Interactions, name: ModelName = "cf", epochs: int = 40) -> cp.Scorer:
-    model = cp.build(name, log, dim=4, generator=torch.Generator().manual_seed(0))
-    cp.erm(model, log, cp.Training(epochs=epochs, rate=0.02, batch_size=1024))
+    model = cp.models.build(name, log, dim=4, generator=torch.Generator().manual_seed(0))
+    cp.learning.erm(model, log, cp.learning.Training(epochs=epochs, rate=0.02, batch_size=1024))
     return model
 
 
@@ -162,7 +162,7 @@ def test_factors_score_as_the_model_does(name: ModelName, features: bool) -> Non
     tables: dict[str, Any] = {"item_features": {"id": range(15), "price": rng.normal(size=15)}}
     log = cp.read(rows, **(tables if features else {}))
     model = trained(log, name, epochs=3)
-    factors, scores = factors_of(model, log), cp.ModelScores(model, log)
+    factors, scores = factors_of(model, log), cp.metrics.ModelScores(model, log)
     users, items = np.arange(20), rng.integers(0, 15, (20, 4))
     np.testing.assert_allclose(factors.of_all(users), scores.of_all(users), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(
@@ -170,7 +170,7 @@ def test_factors_score_as_the_model_does(name: ModelName, features: bool) -> Non
     )
     if features:  # they are added to an item's own vector in single precision
         return
-    in_double = cp.ModelScores(model.double(), log).model.score_all(torch.arange(20))
+    in_double = cp.metrics.ModelScores(model.double(), log).model.score_all(torch.arange(20))
     np.testing.assert_allclose(
         factors.of_all(users), in_double.detach().numpy(), rtol=1e-12, atol=1e-12
     )
@@ -179,10 +179,10 @@ def test_factors_score_as_the_model_does(name: ModelName, features: bool) -> Non
 def test_other_models_are_no_factors() -> None:
     log = start().log()
     with pytest.raises(cp.ConfigError, match="found MLP"):
-        factors_of(cp.build("mlp", log), log)
+        factors_of(cp.models.build("mlp", log), log)
     small = cp.read({"user": [1, 2], "item": [1, 2]})
     with pytest.raises(cp.DataError, match="found 2 and 2"):
-        factors_of(cp.build("cf", small), log)
+        factors_of(cp.models.build("cf", small), log)
 
 
 @pytest.mark.parametrize("exploration", [0.0, 0.3, 1.0])
@@ -208,7 +208,7 @@ def test_a_policy_shows_as_much_as_is_wanted(exploration: float, sharpness: floa
 def test_any_scores_make_a_policy() -> None:
     """A neural model is one too; it only cannot be saved."""
     log = start().log()
-    scores = cp.ModelScores(trained(log, "mlp", epochs=2), log)
+    scores = cp.metrics.ModelScores(trained(log, "mlp", epochs=2), log)
     policy = model_policy(scores, log, n_shown=N_SHOWN)
     again = model_policy(scores, log, n_shown=N_SHOWN)
     users = np.arange(N_USERS)
@@ -235,13 +235,13 @@ def test_equal_scores_are_shown_alike() -> None:
 )
 def test_impossible_policies_are_refused(options: dict[str, float], text: str) -> None:
     log = start().log()
-    scores = factors_of(cp.build("cf", log), log)
+    scores = factors_of(cp.models.build("cf", log), log)
     with pytest.raises(cp.ConfigError, match=text):
         model_policy(scores, log, **{"n_shown": 5.0, **options})
 
 
 def test_pairs_without_a_score_are_refused() -> None:
     log = start().log()
-    scores = cp.TableScores(log.user, log.item, np.ones(len(log)), log.n_items)
+    scores = cp.metrics.TableScores(log.user, log.item, np.ones(len(log)), log.n_items)
     with pytest.raises(cp.DataError, match="a score for every pair"):
         model_policy(scores, log, n_shown=5.0)

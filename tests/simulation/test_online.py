@@ -46,7 +46,7 @@ def noise(seed: int, shape: tuple[int, int]) -> Table:
 
 def log_of(is_seen: NDArray[np.bool_]) -> cp.Interactions:
     user, item = np.nonzero(is_seen)
-    users, items = (cp.Vocabulary.of(np.arange(n)) for n in is_seen.shape)
+    users, items = (cp.data.Vocabulary.of(np.arange(n)) for n in is_seen.shape)
     return cp.Interactions(users, items, user.astype(np.int32), item.astype(np.int32))
 
 

@@ -60,8 +60,8 @@ def world(policy: Policy | None = None) -> World:
         list_length=7,
         seed=11,
         name="small",
-        users=cp.Vocabulary.of([f"u{number:02}" for number in range(N_USERS)]),
-        items=cp.Vocabulary.of(np.arange(N_ITEMS) * 10),
+        users=cp.data.Vocabulary.of([f"u{number:02}" for number in range(N_USERS)]),
+        items=cp.data.Vocabulary.of(np.arange(N_ITEMS) * 10),
     )
 
 
@@ -145,9 +145,9 @@ def test_torch_is_not_needed(tmp_path: Path) -> None:
     assert done.stdout.strip() == "False"
 
 
-def own_scores() -> cp.Scores:
+def own_scores() -> cp.metrics.Scores:
     place = np.zeros(1, dtype=np.int64)
-    return cp.TableScores(place, place, np.ones(1), N_ITEMS)
+    return cp.metrics.TableScores(place, place, np.ones(1), N_ITEMS)
 
 
 class OwnPolicy(Scored):
@@ -182,7 +182,7 @@ def test_only_a_world_is_replaced_and_only_on_request(tmp_path: Path) -> None:
     save_world(world(), place)
     with pytest.raises(cp.ConfigError, match="new or empty folder"):
         save_world(world(), place)
-    cp.save(world().log(), place / "log")
+    cp.data.save(world().log(), place / "log")
     other = replace(world(), seed=12)
     save_world(other, place, overwrite=True)
     assert bytes_of(load_world(place)) == bytes_of(other)

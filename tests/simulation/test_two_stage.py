@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from counterplay import read
+import counterplay as cp
 from counterplay.data.interactions import Interactions
 from counterplay.errors import ConfigError, DataError
 from counterplay.simulation import two_stage
@@ -27,7 +27,7 @@ def ratings() -> Interactions:
     user, item = user[rated], item[rated]
     likes = (user + item) % 2 == 0
     rating = np.clip(np.round(np.where(likes, 4.2, 2.0) + rng.normal(0, 0.7, len(user))), 1, 5)
-    return read(
+    return cp.read(
         {
             "user": [f"u{each:02}" for each in user],
             "item": [f"i{each:02}" for each in item],
@@ -187,12 +187,12 @@ def test_users_who_rated_everything_are_shown_nearly_everything() -> None:
     rng = np.random.default_rng(0)
     user = np.concatenate([np.zeros(20, dtype=int), rng.integers(1, 10, size=60)])
     item = np.concatenate([np.arange(20), rng.integers(0, 20, size=60)])
-    log = read({"user": user, "item": item, "rating": rng.integers(1, 6, size=80)})
+    log = cp.read({"user": user, "item": item, "rating": rng.integers(1, 6, size=80)})
     logits = TwoStage(**QUICK).exposure(log).of_all(np.arange(10))
     assert logits[0].min() > logits[1:].mean() + 1
 
 
-FULL = read({"user": [0, 0, 1, 1], "item": [0, 1, 0, 1], "rating": [1, 5, 2, 4]})
+FULL = cp.read({"user": [0, 0, 1, 1], "item": [0, 1, 0, 1], "rating": [1, 5, 2, 4]})
 SAME = np.full(len(LOG), 3, dtype=np.float32)
 
 

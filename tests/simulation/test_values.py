@@ -41,7 +41,7 @@ def seen_by(seed: int, n_users: int, n_items: int, share: float = 0.3) -> cp.Int
     is_seen = rng.random((n_users, n_items)) < share
     is_seen[np.arange(n_users), rng.integers(n_items, size=n_users)] = False
     user, item = np.nonzero(is_seen)
-    users, items = (cp.Vocabulary.of(np.arange(n)) for n in (n_users, n_items))
+    users, items = (cp.data.Vocabulary.of(np.arange(n)) for n in (n_users, n_items))
     return cp.Interactions(users, items, user.astype(np.int32), item.astype(np.int32))
 
 

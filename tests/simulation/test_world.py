@@ -143,7 +143,7 @@ def test_examination_is_the_mean_over_places(examination: float, list_length: in
 
 def test_ids_are_numbers_unless_they_are_given() -> None:
     assert world().users.ids.to_list() == [0, 1, 2, 3]
-    names = cp.Vocabulary.of(list("abcdef"))
+    names = cp.data.Vocabulary.of(list("abcdef"))
     assert world(items=names).items.ids.to_list() == list("abcdef")
     assert (world().n_users, world().n_items) == (N_USERS, N_ITEMS)
 
@@ -171,8 +171,8 @@ def test_a_seed_that_is_none_is_an_error_at_once(seed: object) -> None:
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        ({"users": cp.Vocabulary.of(["a", "b"])}, "found 2 user ids, 6 item ids"),
-        ({"items": cp.Vocabulary.of(["a", "b"])}, "4 user ids, 2 item ids"),
+        ({"users": cp.data.Vocabulary.of(["a", "b"])}, "found 2 user ids, 6 item ids"),
+        ({"items": cp.data.Vocabulary.of(["a", "b"])}, "4 user ids, 2 item ids"),
         ({"policy": Scored(np.ones(5), np.ones(4))}, "a policy for 5 items"),
     ],
 )

@@ -35,7 +35,10 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_a_world_and_its_log_come_back(with_truth: bool, tmp_path: Path) -> None:
     world = small(seed=2)
     split = write_world(world, tmp_path / "world", rates=RATES, with_truth=with_truth)
-    log, loaded = world.log(RATES, with_truth=with_truth), cp.load_split(tmp_path / "world" / "log")
+    log, loaded = (
+        world.log(RATES, with_truth=with_truth),
+        cp.data.load_split(tmp_path / "world" / "log"),
+    )
     assert loaded.fingerprint == split.fingerprint
     assert loaded.interactions.fingerprint == split.interactions.fingerprint == log.fingerprint
     assert load_world(tmp_path / "world").log((0.5,)).fingerprint == world.log((0.5,)).fingerprint

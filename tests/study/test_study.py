@@ -18,12 +18,13 @@ from counterplay.data import splits
 from counterplay.data.files import write_json
 from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
 from counterplay.runs import training as training
-from counterplay.runs.training import train_run
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.writing import write_world
 from counterplay.study import study as module
 from counterplay.study.config import StudyConfig
-from counterplay.study.study import Study, load_study, run_study, study_record
+from counterplay.study.study import Study, load_study, study_record
+
+TRAIN = cp.train  # which tests put something else in the place of
 
 FAST: dict[str, Any] = {
     "candidates": ("pop", "erm", "acl"),
@@ -69,7 +70,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def study(log: Path, tmp_path_factory: pytest.TempPathFactory) -> Study:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cp.CounterplayWarning)
-        return run_study(log, tmp_path_factory.mktemp("studies") / "study", quick(), command="go")
+        return cp.run(log, tmp_path_factory.mktemp("studies") / "study", quick(), command="go")
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +108,8 @@ def test_a_log_ends_in_a_verdict_and_frames(study: Study) -> None:
 
 def test_who_is_ahead_beyond_chance_is_recommended(log: Path, tmp_path: Path) -> None:
     """Scores that know the test rows, and others that know nothing of them."""
-    split = cp.load_split(
-        run_study(log, tmp_path / "one", quick(candidates=("pop",))).folder / "data"
+    split = cp.data.load_split(
+        cp.run(log, tmp_path / "one", quick(candidates=("pop",))).folder / "data"
     )
     test, n = split.test, split.test.n_items
     users, items = np.divmod(np.arange(test.n_users * n), n)
@@ -120,7 +121,7 @@ def test_who_is_ahead_beyond_chance_is_recommended(log: Path, tmp_path: Path) ->
             {"user": test.users.decode(users), "item": test.items.decode(items), "score": scores}
         ).write_csv(files[name])
     how = quick(candidates=("pop",), scores=files)
-    study = run_study(log, tmp_path / "two", how)
+    study = cp.run(log, tmp_path / "two", how)
     assert study.recommended == "knows"
     assert study.record.verdict.decided is True
     assert study.verdict.startswith("Ship knows.\n")
@@ -139,9 +140,9 @@ def test_it_shows_itself_without_markup_of_the_log(study: Study) -> None:
 
 
 def test_the_same_seed_gives_the_same_bytes(study: Study, log: Path, tmp_path: Path) -> None:
-    run_study(log, tmp_path / "again", quick(), command="go")
+    cp.run(log, tmp_path / "again", quick(), command="go")
     assert bytes_of(tmp_path / "again") == bytes_of(study.folder)
-    run_study(log, tmp_path / "other", quick(seed=1))
+    cp.run(log, tmp_path / "other", quick(seed=1))
     assert bytes_of(tmp_path / "other", PARTS[1:]) != bytes_of(study.folder, PARTS[1:])
 
 
@@ -160,7 +161,7 @@ def test_interrupted_and_run_again_it_ends_in_the_same_bytes(
             if stage == "first epoch":
                 raise Stopped
 
-        record = train_run(*arguments, **options | {"callbacks": [stop]})
+        record = TRAIN(*arguments, **options | {"callbacks": [stop]})
         calls.append(arguments)
         if stage == "second run" and len(calls) == 2:
             raise Stopped
@@ -175,27 +176,27 @@ def test_interrupted_and_run_again_it_ends_in_the_same_bytes(
         raise Stopped
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "train_run", trained)
+        patch.setattr("counterplay.runs.training.train", trained)
         patch.setattr(module, "write_json", written)
         if stage == "data":
             patch.setattr(module, "save", saved)
         with pytest.raises(Stopped):
-            run_study(log, tmp_path / "broken", quick())
+            cp.run(log, tmp_path / "broken", quick())
     assert not (tmp_path / "broken" / "study.json").exists()
     with pytest.raises(cp.DataError, match="let it go on with the same command"):
         load_study(tmp_path / "broken")
-    run_study(log, tmp_path / "broken", quick())
+    cp.run(log, tmp_path / "broken", quick())
     assert bytes_of(tmp_path / "broken") == bytes_of(study.folder)
 
 
 def test_a_log_is_sorted_once_each_time_it_is_read(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count, loaded = Mock(side_effect=splits._distinct_up_to), Mock(side_effect=cp.load_split)
+    count, loaded = Mock(side_effect=splits._distinct_up_to), Mock(side_effect=cp.data.load_split)
     monkeypatch.setattr(splits, "_distinct_up_to", count)
     for reader in (module, training):
         monkeypatch.setattr(reader, "load_split", loaded)
-    run_study(log, tmp_path / "study", quick())
+    cp.run(log, tmp_path / "study", quick())
     assert count.call_count <= 1 + loaded.call_count == 2
 
 
@@ -219,17 +220,17 @@ def test_what_is_done_is_not_done_again(
 
     for name in ("prepare", "save", "staged", "compared", "diagnostics", "write_json"):
         monkeypatch.setattr(module, name, never)
-    again = run_study(log, study.folder, quick(), command="another time")
+    again = cp.run(log, study.folder, quick(), command="another time")
     assert again.record == study.record
 
 
 def test_notes_of_all_stages_are_kept_and_told_again(log: Path, tmp_path: Path) -> None:
-    study = run_study(log, tmp_path / "study", quick(evaluation=WITH_OPPONENT))
+    study = cp.run(log, tmp_path / "study", quick(evaluation=WITH_OPPONENT))
     notes = study.record.evaluation.notes
     assert any("leaks time" in each for each in notes)
     assert any("the opponent was still moving" in each for each in notes)
     with pytest.warns(cp.CounterplayWarning) as told:
-        run_study(log, study.folder, quick(evaluation=WITH_OPPONENT))
+        cp.run(log, study.folder, quick(evaluation=WITH_OPPONENT))
     assert tuple(str(each.message) for each in told) == notes
 
 
@@ -237,8 +238,8 @@ def test_notes_of_training_say_whose_they_are(tmp_path: Path) -> None:
     log = {"user": [1] * 30 + [2] * 30, "item": ["a"] * 30 + ["b"] * 30, "time": np.arange(60)}
     asked = quick(evaluation=FAST["evaluation"] | {"k": (10,)})
     with pytest.raises(cp.ConfigError, match="; found 10 and 1; lower"):
-        run_study(log, tmp_path / "study", asked)
-    found = run_study(log, tmp_path / "study", quick())
+        cp.run(log, tmp_path / "study", asked)
+    found = cp.run(log, tmp_path / "study", quick())
     assert found.record.evaluation.configuration["k"] == [1]
     assert {run.validation and run.validation.k for run in found.record.runs} == {1}
     notes = found.record.evaluation.notes
@@ -258,21 +259,21 @@ def test_another_source_or_configuration_is_refused(
         (frame_of(), quick(), "another source: began with "),
     ):
         with pytest.raises(cp.ConfigError, match=f"{what}.*; name another folder"):
-            run_study(source, study.folder, config)
+            cp.run(source, study.folder, config)
     assert {each: each.stat().st_mtime_ns for each in study.folder.rglob("*")} == before
 
 
 def test_a_file_or_a_frame_that_has_changed_is_refused(tmp_path: Path) -> None:
     config = quick(candidates=("pop",), evaluation={"estimators": ("standard",)})
     frame_of().write_csv(tmp_path / "log.csv")
-    run_study(tmp_path / "log.csv", tmp_path / "of a file", config)
+    cp.run(tmp_path / "log.csv", tmp_path / "of a file", config)
     frame_of(290).write_csv(tmp_path / "log.csv")
     with pytest.raises(cp.ConfigError, match="another file"):
-        run_study(tmp_path / "log.csv", tmp_path / "of a file", config)
-    run_study(frame_of(), tmp_path / "of a frame", config)
-    run_study(frame_of(), tmp_path / "of a frame", config)
+        cp.run(tmp_path / "log.csv", tmp_path / "of a file", config)
+    cp.run(frame_of(), tmp_path / "of a frame", config)
+    cp.run(frame_of(), tmp_path / "of a frame", config)
     with pytest.raises(cp.ConfigError, match="another log"):
-        run_study(frame_of(290), tmp_path / "of a frame", config)
+        cp.run(frame_of(290), tmp_path / "of a frame", config)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +291,7 @@ def test_what_cannot_end_well_leaves_nothing(
     source: object, config: dict[str, Any], error: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match=error):
-        run_study(source, tmp_path / "study", quick(**config))
+        cp.run(source, tmp_path / "study", quick(**config))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -298,7 +299,7 @@ def test_scores_are_looked_at_before_anything_is_trained(log: Path, tmp_path: Pa
     (tmp_path / "bad.csv").write_text("user,item,score\n0,<i>0</i>,1\n")
     config = quick(scores={"theirs": tmp_path / "bad.csv"})
     with pytest.raises(cp.DataError, match="users with test rows"):
-        run_study(log, tmp_path / "study", config)
+        cp.run(log, tmp_path / "study", config)
     assert not (tmp_path / "study").exists()
 
 
@@ -313,13 +314,13 @@ def test_given_scores_are_candidates(study: Study, log: Path, tmp_path: Path) ->
     )
     scored = pairs.with_columns(score=pl.Series(np.random.default_rng(0).normal(size=len(pairs))))
     scored.write_csv(tmp_path / "all.csv")
-    trained = cp.load_split(study.folder / "data").train
+    trained = cp.data.load_split(study.folder / "data").train
     seen = pl.DataFrame(
         {"user": trained.users.decode(trained.user), "item": trained.items.decode(trained.item)}
     )
     scored.join(seen, on=["user", "item"], how="anti").write_csv(tmp_path / "new.csv")
     files = {name: tmp_path / f"{name}.csv" for name in ("all", "new")}
-    found = run_study(
+    found = cp.run(
         log, tmp_path / "study", quick(candidates=("erm",), scores=files, evaluation=WITH_OPPONENT)
     )
     assert set(found.estimates["candidate"]) == {"erm", "all", "new"}
@@ -329,7 +330,7 @@ def test_given_scores_are_candidates(study: Study, log: Path, tmp_path: Path) ->
 
 def test_one_candidate_and_runs_of_ones_own(log: Path, tmp_path: Path) -> None:
     mine = {"method": "erm", "candidate": {"name": "cf", "dim": 3}, "training": {"rate": 0.1}}
-    found = run_study(log, tmp_path / "study", quick(candidates=(), runs={"mine": mine}))
+    found = cp.run(log, tmp_path / "study", quick(candidates=(), runs={"mine": mine}))
     assert found.recommended is None
     assert found.record.verdict.leader == "mine"
     assert found.record.verdict.decided is False
@@ -343,7 +344,7 @@ def test_one_candidate_and_runs_of_ones_own(log: Path, tmp_path: Path) -> None:
 def test_ratings_are_judged_by_their_errors(tmp_path: Path) -> None:
     ratings = np.random.default_rng(0).integers(1, 6, 300)
     log = frame_of().drop("time").with_columns(rating=pl.Series(ratings))
-    found = run_study(log, tmp_path / "study", quick(feedback="ratings"))
+    found = cp.run(log, tmp_path / "study", quick(feedback="ratings"))
     choice = found.record.verdict.choices[0]
     standard = found.estimates.filter(estimator="standard", metric="mse")
     assert set(standard["candidate"]) == {"erm", "acl"}  # popularity predicts none
@@ -354,29 +355,29 @@ def test_ratings_are_judged_by_their_errors(tmp_path: Path) -> None:
 
 
 def test_a_dataset_directory_is_taken_as_it_is(dataset: Path, tmp_path: Path) -> None:
-    found = run_study(dataset, tmp_path / "study", quick(candidates=("pop", "erm")))
+    found = cp.run(dataset, tmp_path / "study", quick(candidates=("pop", "erm")))
     assert not (found.folder / "data").exists()
     with pytest.raises(cp.ConfigError, match=r"prepared already; found preparation\.core"):
-        run_study(dataset, tmp_path / "other", quick(preparation={"core": 2}))
-    copy, split = tmp_path / "copy", cp.load_split(dataset)
-    cp.save(split, copy)
-    run_study(copy, tmp_path / "moved", quick(candidates=("pop",)))
-    cp.save(replace(split, part=np.where(split.part == 1, 0, split.part).astype(np.int8)), copy,
-            overwrite=True)  # fmt: skip
+        cp.run(dataset, tmp_path / "other", quick(preparation={"core": 2}))
+    copy, split = tmp_path / "copy", cp.data.load_split(dataset)
+    cp.data.save(split, copy)
+    cp.run(copy, tmp_path / "moved", quick(candidates=("pop",)))
+    other = np.where(split.part == 1, 0, split.part).astype(np.int8)
+    cp.data.save(replace(split, part=other), copy, overwrite=True)
     with pytest.raises(cp.ConfigError, match="another log"):
-        run_study(copy, tmp_path / "moved", quick(candidates=("pop",)))
+        cp.run(copy, tmp_path / "moved", quick(candidates=("pop",)))
 
 
 def test_logged_propensities_decide_where_there_are_any(tmp_path: Path) -> None:
     propensities = np.random.default_rng(0).uniform(0.2, 1, 300)
     log = frame_of().with_columns(propensity=pl.Series(propensities))
-    found = run_study(log, tmp_path / "study", quick(candidates=("pop", "erm")))
+    found = cp.run(log, tmp_path / "study", quick(candidates=("pop", "erm")))
     assert found.record.verdict.estimator == "logged"
 
 
 def test_a_world_tells_the_truth(world: Path, tmp_path: Path) -> None:
     evaluation = FAST["evaluation"] | {"k": (5, 20), "metrics": ("mrr", "hit")}
-    found = run_study(world, tmp_path / "study", quick(evaluation=evaluation))
+    found = cp.run(world, tmp_path / "study", quick(evaluation=evaluation))
     truth, online = found.record.verdict.truth, found.record.online
     assert found.record.kind == "world"
     assert truth is not None
@@ -393,11 +394,11 @@ def test_a_world_tells_the_truth(world: Path, tmp_path: Path) -> None:
 def test_a_world_without_a_log_is_refused(world: Path, tmp_path: Path) -> None:
     shutil.copytree(world, tmp_path / "world", ignore=shutil.ignore_patterns("log"))
     with pytest.raises(cp.DataError, match="a study of a world needs a log of it; found none"):
-        run_study(tmp_path / "world", tmp_path / "study", quick())
+        cp.run(tmp_path / "world", tmp_path / "study", quick())
 
 
 def test_lists_that_are_drawn_have_no_truth(world: Path, tmp_path: Path) -> None:
-    found = run_study(
+    found = cp.run(
         world, tmp_path / "study", quick(candidates=("pop",), online={"temperature": 1.0})
     )
     assert found.record.verdict.truth is None
@@ -414,7 +415,7 @@ def test_results_are_plain_json(study: Study) -> None:
 def test_rows_that_repeat_training_are_noted(tmp_path: Path) -> None:
     pairs = pl.DataFrame({"user": [1, 1, 1, 2, 2, 2] * 4, "item": [1, 2, 3, 4, 5, 6] * 4})
     log = pairs.with_columns(time=pl.int_range(len(pairs)))
-    study = run_study(log, tmp_path / "repeated", quick(candidates=("pop", "erm")))
+    study = cp.run(log, tmp_path / "repeated", quick(candidates=("pop", "erm")))
     note = next(each for each in study.record.evaluation.notes if "repeat a pair" in each)
     assert note.startswith("100% of the test rows")
     assert not any("repeat a pair" in each for each in _notes_of_distinct(tmp_path))
@@ -422,7 +423,7 @@ def test_rows_that_repeat_training_are_noted(tmp_path: Path) -> None:
 
 def _notes_of_distinct(folder: Path) -> tuple[str, ...]:
     distinct = quick(candidates=("pop", "erm"), preparation={"duplicates": "first"})
-    return run_study(frame_of(), folder / "once", distinct).record.evaluation.notes
+    return cp.run(frame_of(), folder / "once", distinct).record.evaluation.notes
 
 
 def test_notes_say_what_of_the_rows_is_not_as_one_might_think(tmp_path: Path) -> None:
@@ -433,7 +434,7 @@ def test_notes_say_what_of_the_rows_is_not_as_one_might_think(tmp_path: Path) ->
         "item": np.concatenate([rng.permutation(12)[:9] for _ in range(6)]),
         "rating": rng.integers(1, 6, 54),
     }
-    quick = cp.StudyConfig.model_validate(
+    quick = cp.study.StudyConfig.model_validate(
         {
             "candidates": ["pop"],
             "training": {"epochs": 1},
@@ -442,7 +443,7 @@ def test_notes_say_what_of_the_rows_is_not_as_one_might_think(tmp_path: Path) ->
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cp.CounterplayWarning)
-        study = cp.run_study(rows, tmp_path / "study", quick)
+        study = cp.run(rows, tmp_path / "study", quick)
     notes = " ".join(study.record.evaluation.notes)
     for words in (
         "every row counts as a click, whatever its rating",

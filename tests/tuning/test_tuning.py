@@ -18,11 +18,12 @@ from counterplay.learning.records import Epoch
 from counterplay.runs.candidates import staged
 from counterplay.runs.config import RunConfig
 from counterplay.runs.record import RunRecord
-from counterplay.runs.training import read_record, train_run
+from counterplay.runs.training import read_record
 from counterplay.settings import configured
 from counterplay.tuning import search
 from counterplay.tuning.space import Tuning, first_settings
-from counterplay.tuning.tuning import tune_methods
+
+TRAIN = cp.train  # which tests put something else in the place of
 
 pytestmark = pytest.mark.filterwarnings("ignore::counterplay.CounterplayWarning")  # few epochs
 
@@ -37,7 +38,7 @@ def settings(*assignments: str) -> Tuning:
 @pytest.fixture(scope="module")
 def folder(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("tuning") / "out"
-    tune_methods(dataset, out, settings())
+    cp.tune(dataset, out, settings())
     return out
 
 
@@ -91,7 +92,7 @@ def test_every_method_has_as_many_trials(result: dict[str, Any], folder: Path) -
 
 
 def test_the_first_trial_is_the_default(result: dict[str, Any], dataset: Path) -> None:
-    train = cp.load_split(dataset).train
+    train = cp.data.load_split(dataset).train
     for found in result["methods"]:
         expected = first_settings(settings(), found["method"], train)
         assert found["trials"][0]["settings"] == expected
@@ -114,10 +115,10 @@ def test_the_best_run_is_kept_and_is_worth_what_is_said(
         best = found["trials"][found["best"]]
         assert best["estimate"]["value"] == max(value for value in of_method if value is not None)
         run = folder / found["run"]
-        evaluation = cp.Evaluation(
+        evaluation = cp.evaluation.Evaluation(
             part="validation", estimators=("popularity",), metrics=("hit",), seed=5
         )
-        (estimate,) = cp.evaluate_run(run, config=evaluation).estimates
+        (estimate,) = cp.evaluate(run, config=evaluation).estimates
         assert estimate.to_dict() == {"candidate": run.name, **best["estimate"]}
         configuration = read_record(run).to_dict()["configuration"]
         for key, value in best["settings"].items():
@@ -142,24 +143,24 @@ def test_each_trial_is_a_run_of_its_settings(
             section, name = key.split(".")
             whole[section][name] = value
         run = tmp_path / found["method"]
-        train_run(dataset, run, RunConfig.model_validate(whole))
-        config = cp.Evaluation(
+        cp.train(dataset, run, RunConfig.model_validate(whole))
+        config = cp.evaluation.Evaluation(
             part="validation", estimators=("popularity",), metrics=("hit",), seed=5
         )
-        estimate = cp.evaluate_run(run, config=config).estimates[0].to_dict()
+        estimate = cp.evaluate(run, config=config).estimates[0].to_dict()
         assert estimate["value"] == trial["estimate"]["value"]
 
 
 def test_no_trial_sees_the_test_rows(result: dict[str, Any], dataset: Path, tmp_path: Path) -> None:
     """With other test items of the same users, every trial tries and finds the same."""
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     log, item = split.interactions, np.array(split.interactions.item)
     rng = np.random.default_rng(0)
     for row in np.flatnonzero(split.part == 2):
         own = log.item[log.user == log.user[row]]
         item[row] = rng.choice(np.setdiff1d(np.arange(log.n_items), own))
-    cp.save(cp.Split(replace(log, item=item), split.part, split.kind), tmp_path / "data")
-    other = tune_methods(tmp_path / "data", tmp_path / "out", settings())
+    cp.data.save(cp.Split(replace(log, item=item), split.part, split.kind), tmp_path / "data")
+    other = cp.tune(tmp_path / "data", tmp_path / "out", settings())
     assert other["dataset"]["fingerprint"] != result["dataset"]["fingerprint"]
     assert other["methods"] == result["methods"]
 
@@ -168,7 +169,7 @@ def test_all_methods_are_weighted_alike(dataset: Path, tmp_path: Path) -> None:
     """A ps run has an exposure model of its own, which must not be its judge."""
     config = settings("selection.estimator=propensity", "methods=['ps','erm']", "trials=2",
                       "selection.opponent.epochs=2", "selection.k=5")  # fmt: skip
-    found = tune_methods(dataset, tmp_path / "out", config)
+    found = cp.tune(dataset, tmp_path / "out", config)
     shares = {t["estimate"]["ess"] for each in found["methods"] for t in each["trials"]}
     assert len(shares) == 1
     run = tmp_path / "out" / "best-ps"
@@ -187,7 +188,7 @@ def test_another_seed_tries_something_else(
     result: dict[str, Any], dataset: Path, tmp_path: Path
 ) -> None:
     config = settings("seed=6", "methods=['erm']", "trials=2")
-    found = tune_methods(dataset, tmp_path / "out", config)
+    found = cp.tune(dataset, tmp_path / "out", config)
     first, second = (each["methods"][0]["trials"] for each in (found, result))
     assert first[0]["settings"] == second[0]["settings"]
     assert first[1]["settings"] != second[1]["settings"]
@@ -203,10 +204,10 @@ def test_interrupted_between_trials_it_goes_on(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        tune_methods(dataset, tmp_path, settings(), progress=stop)
+        cp.tune(dataset, tmp_path, settings(), progress=stop)
     assert not (tmp_path / "tuning.json").exists()
     told: list[tuple[int, int, str]] = []
-    tune_methods(dataset, tmp_path, settings(), progress=lambda *all_of: told.append(all_of))
+    cp.tune(dataset, tmp_path, settings(), progress=lambda *all_of: told.append(all_of))
     assert told[0][0] == after
     assert told[-1][0] == 9
     assert told[-1][2].startswith("erm 0.")
@@ -225,7 +226,7 @@ def test_interrupted_within_a_trial_it_goes_on(
 
     def train(data: Path, out: Path, config: RunConfig, **options: Any) -> RunRecord:
         callbacks = [interrupt] if at == "epoch" and out.name == broken else []
-        return train_run(data, out, config, **options, callbacks=callbacks)
+        return TRAIN(data, out, config, **options, callbacks=callbacks)
 
     def stop_if_broken(original: Any) -> Any:
         def stopped(*arguments: Any) -> Any:
@@ -236,14 +237,14 @@ def test_interrupted_within_a_trial_it_goes_on(
         return stopped
 
     with monkeypatch.context() as patched:
-        patched.setattr(search, "train_run", train)
+        patched.setattr("counterplay.runs.training.train", train)
         if at != "epoch":
             place = search.Judge if at == "estimate" else search.Search
             patched.setattr(place, at, stop_if_broken(getattr(place, at)))
         with pytest.raises(KeyboardInterrupt):
-            tune_methods(dataset, tmp_path, settings())
+            cp.tune(dataset, tmp_path, settings())
     assert len(list(tmp_path.glob(f"trial-*/{broken}"))) == 1
-    tune_methods(dataset, tmp_path, settings())
+    cp.tune(dataset, tmp_path, settings())
     assert same(folder, tmp_path)
     assert files(tmp_path) == files(folder)
 
@@ -251,18 +252,18 @@ def test_interrupted_within_a_trial_it_goes_on(
 def test_more_trials_go_on_to_where_they_would_have_been(
     folder: Path, dataset: Path, tmp_path: Path
 ) -> None:
-    tune_methods(dataset, tmp_path, settings("trials=1"))
-    tune_methods(dataset, tmp_path, settings())
+    cp.tune(dataset, tmp_path, settings("trials=1"))
+    cp.tune(dataset, tmp_path, settings())
     assert same(folder, tmp_path)
     with pytest.raises(cp.ConfigError, match=r"may only grow; found 3 .* and 2 asked for"):
-        tune_methods(dataset, tmp_path, settings("trials=2"))
+        cp.tune(dataset, tmp_path, settings("trials=2"))
 
 
 def test_what_is_finished_is_not_done_again(
     result: dict[str, Any], folder: Path, dataset: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "train_run", None)
-    assert tune_methods(dataset, folder, settings()) == result
+    monkeypatch.setattr("counterplay.runs.training.train", None)
+    assert cp.tune(dataset, folder, settings()) == result
 
 
 def test_a_best_run_that_was_removed_is_made_again(
@@ -270,7 +271,7 @@ def test_a_best_run_that_was_removed_is_made_again(
 ) -> None:
     shutil.copytree(folder, tmp_path / "out")
     shutil.rmtree(tmp_path / "out" / "best-acl")
-    tune_methods(dataset, tmp_path / "out", settings())
+    cp.tune(dataset, tmp_path / "out", settings())
     assert same(folder, tmp_path / "out")
     assert files(tmp_path / "out") == files(folder)
 
@@ -281,7 +282,7 @@ def test_later_trials_learn_from_earlier_ones(dataset: Path, tmp_path: Path) -> 
     for name in ("hit", "mrr"):
         config = settings("methods=['erm']", "trials=12", "training.epochs=1",
                           f"selection.metric={name}")  # fmt: skip
-        found.append(tune_methods(dataset, tmp_path / name, config)["methods"][0]["trials"])
+        found.append(cp.tune(dataset, tmp_path / name, config)["methods"][0]["trials"])
     tried = [[trial["settings"] for trial in trials] for trials in found]
     assert tried[0][:10] == tried[1][:10]
     assert tried[0][10:] != tried[1][10:]
@@ -298,9 +299,9 @@ def diverging(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[str]:
         if out.name in names:
             out.mkdir(parents=True)
             raise cp.DivergedError("losses must stay finite; found nan; lower the rates")
-        return train_run(data, out, config, **options)
+        return TRAIN(data, out, config, **options)
 
-    monkeypatch.setattr(search, "train_run", train)
+    monkeypatch.setattr("counterplay.runs.training.train", train)
     return trained
 
 
@@ -308,7 +309,7 @@ def test_a_failed_trial_is_recorded_and_counts(
     result: dict[str, Any], dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained = diverging(monkeypatch, "erm-0", "acl-1")
-    found = tune_methods(dataset, tmp_path, settings())
+    found = cp.tune(dataset, tmp_path, settings())
     assert [each["failed"] for each in found["methods"]] == [[0], [], [1]]
     assert all(len(each["trials"]) == 3 for each in found["methods"])
     failed = found["methods"][2]["trials"][1]
@@ -321,7 +322,7 @@ def test_a_failed_trial_is_recorded_and_counts(
     assert values(found)[2][1] is None
     assert len(trained) == 9
     assert files(tmp_path) == ["best-acl", "best-erm", "best-ps", "trials.json", "tuning.json"]
-    assert tune_methods(dataset, tmp_path, settings()) == found  # and is not tried again
+    assert cp.tune(dataset, tmp_path, settings()) == found  # and is not tried again
     assert len(trained) == 9
 
 
@@ -329,7 +330,7 @@ def test_a_method_may_fail_altogether(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     diverging(monkeypatch, "ps-0", "ps-1")
-    found = tune_methods(dataset, tmp_path, settings("trials=2", "methods=['ps','erm']"))
+    found = cp.tune(dataset, tmp_path, settings("trials=2", "methods=['ps','erm']"))
     assert (found["methods"][0]["best"], found["methods"][0]["run"]) == (None, None)
     assert found["methods"][1]["run"] == "best-erm"
     assert files(tmp_path) == ["best-erm", "trials.json", "tuning.json"]
@@ -351,22 +352,24 @@ def test_a_folder_of_another_tuning_is_refused(
 ) -> None:
     before = (folder / "tuning.json").read_bytes()
     with pytest.raises(cp.ConfigError, match=f"another {named}"):
-        tune_methods(dataset, folder, settings(change))
+        cp.tune(dataset, folder, settings(change))
     assert (folder / "tuning.json").read_bytes() == before
 
 
 def test_a_folder_of_other_data_is_refused(folder: Path, dataset: Path, tmp_path: Path) -> None:
-    split = cp.load_split(dataset)
-    cp.save(cp.split_at_random(split.interactions, np.random.default_rng(0)), tmp_path / "data")
+    split = cp.data.load_split(dataset)
+    cp.data.save(
+        cp.data.split_at_random(split.interactions, np.random.default_rng(0)), tmp_path / "data"
+    )
     with pytest.raises(cp.ConfigError, match=r"another data.split: began with"):
-        tune_methods(tmp_path / "data", folder, settings())
+        cp.tune(tmp_path / "data", folder, settings())
 
 
 def test_before_the_first_trial_is_over_everything_may_change(
     folder: Path, dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(cp.DataError, match="unseen items"):
-        tune_methods(
+        cp.tune(
             dataset,
             tmp_path,
             settings("validation.protocol=sampled", "validation.n_negatives=1000"),
@@ -378,8 +381,8 @@ def test_before_the_first_trial_is_over_everything_may_change(
     with monkeypatch.context() as patched:
         patched.setattr(search.Judge, "estimate", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            tune_methods(dataset, tmp_path, settings("training.rate=0.05"))
-    tune_methods(dataset, tmp_path, settings())
+            cp.tune(dataset, tmp_path, settings("training.rate=0.05"))
+    cp.tune(dataset, tmp_path, settings())
     assert same(folder, tmp_path)
     assert files(folder) == files(tmp_path)
 
@@ -387,16 +390,16 @@ def test_before_the_first_trial_is_over_everything_may_change(
 def test_a_folder_with_something_else_is_refused(dataset: Path, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("x")
     with pytest.raises(cp.ConfigError, match="found something at"):
-        tune_methods(dataset, tmp_path, settings())
+        cp.tune(dataset, tmp_path, settings())
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_two_tunings_in_one_folder_are_refused(dataset: Path, tmp_path: Path) -> None:
     def again(*_: object) -> None:
         with pytest.raises(cp.ConfigError, match="by one process at a time; found process"):
-            tune_methods(dataset, tmp_path, settings())
+            cp.tune(dataset, tmp_path, settings())
 
-    tune_methods(dataset, tmp_path, settings("methods=['erm']", "trials=1"), progress=again)
+    cp.tune(dataset, tmp_path, settings("methods=['erm']", "trials=1"), progress=again)
 
 
 def test_damaged_trials_are_one_sentence(folder: Path, dataset: Path, tmp_path: Path) -> None:
@@ -410,22 +413,22 @@ def test_damaged_trials_are_one_sentence(folder: Path, dataset: Path, tmp_path: 
             damaged[place] ^= 1
             path.write_bytes(damaged)
             with pytest.raises(cp.DataError, match=f"{name}' must be") as caught:
-                tune_methods(dataset, tmp_path / "out", settings())
+                cp.tune(dataset, tmp_path / "out", settings())
             assert "\n" not in str(caught.value)
         path.write_bytes(content)
     (tmp_path / "out" / "trials.json").write_bytes(sealed({"format": 1, "methods": {"erm": [1]}}))
     with pytest.raises(cp.DataError, match="must hold the trials of a tuning"):
-        tune_methods(dataset, tmp_path / "out", settings())
+        cp.tune(dataset, tmp_path / "out", settings())
 
 
 def test_data_that_nothing_can_be_selected_on_are_refused(dataset: Path, tmp_path: Path) -> None:
-    split = cp.load_split(dataset)
+    split = cp.data.load_split(dataset)
     part = np.where(split.part == 1, 0, split.part).astype(np.int8)
-    cp.save(cp.Split(split.interactions, part, "none"), tmp_path / "data")
+    cp.data.save(cp.Split(split.interactions, part, "none"), tmp_path / "data")
     with pytest.raises(cp.DataError, match="needs validation rows"):
-        tune_methods(tmp_path / "data", tmp_path / "out", settings())
+        cp.tune(tmp_path / "data", tmp_path / "out", settings())
     with pytest.raises(cp.DataError, match="needs propensities"):
-        tune_methods(dataset, tmp_path / "out", settings("selection.estimator=logged"))
+        cp.tune(dataset, tmp_path / "out", settings("selection.estimator=logged"))
     assert not (tmp_path / "out").exists()
 
 
@@ -434,7 +437,7 @@ def test_without_optuna_it_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(cp.ConfigError, match=r"found no optuna; install counterplay\[tune\]"):
-        tune_methods(dataset, tmp_path / "out", settings())
+        cp.tune(dataset, tmp_path / "out", settings())
     assert not (tmp_path / "out").exists()
 
 
@@ -446,7 +449,7 @@ def test_optuna_is_silent_and_left_as_it_was(
 ) -> None:
     before = optuna.logging.get_verbosity()
     strange = tmp_path / "a {b} 100%?#c=1"  # an address would read some of these
-    tune_methods(dataset, strange, settings("methods=['erm']", "trials=2"))
+    cp.tune(dataset, strange, settings("methods=['erm']", "trials=2"))
     assert capfd.readouterr() == ("", "")
     assert optuna.logging.get_verbosity() == before
     assert files(strange) == ["best-erm", "trials.json", "tuning.json"]
@@ -458,12 +461,12 @@ def test_only_the_notes_of_the_best_are_passed_on(
     def train(data: Path, out: Path, config: RunConfig, **options: Any) -> RunRecord:
         warnings.warn(f"of {out.name}", cp.CounterplayWarning, stacklevel=1)
         warnings.warn(f"of {out.name}", cp.CounterplayWarning, stacklevel=1)
-        return train_run(data, out, config, **options)
+        return TRAIN(data, out, config, **options)
 
-    monkeypatch.setattr(search, "train_run", train)
+    monkeypatch.setattr("counterplay.runs.training.train", train)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = tune_methods(dataset, tmp_path, settings("methods=['erm']"))
+        found = cp.tune(dataset, tmp_path, settings("methods=['erm']"))
     (erm,) = found["methods"]
     assert [str(each.message) for each in caught] == erm["trials"][erm["best"]]["notes"]
     for trial in erm["trials"]:

@@ -22,8 +22,8 @@ def check_world(
     Example: counterplay check-world world
     """
     from counterplay.simulation.checks import check_world as checked
+    from counterplay.simulation.dials import world_dials
     from counterplay.simulation.store import load_world
-    from counterplay.simulation.world_dials import world_dials
 
     with console.working(f"checking {world.name}"):
         loaded = load_world(world)

@@ -133,13 +133,13 @@ def compare(
 
     Example: counterplay compare runs/erm runs/game --k 10 --estimators popularity robust
     """
-    from counterplay.runs.candidates import compare_runs
+    from counterplay.runs import candidates
 
     check_out(out, *(scores or ()), ending=".json")
     settings = _settings(protocol, k, estimator, gamma, part, seed, assignments)
     given = by_stem(scores or ())
     with console.notes(), console.working(f"comparing {len(runs) + len(given)} candidates"):
-        result = compare_runs(runs, data, settings, scores=given, world=world)
+        result = candidates.compare(runs, data, settings, scores=given, world=world)
     _give(result, out, as_json=as_json)
 
 

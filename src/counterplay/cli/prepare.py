@@ -13,7 +13,7 @@ from counterplay.cli.options import column, option
 
 if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
-    from counterplay.data.profile import Profile
+    from counterplay.data.profiling import Profile
     from counterplay.data.splits import Split
 
 
@@ -120,7 +120,7 @@ def prepare(
     from counterplay.data.directory import FILES, save
     from counterplay.data.preparation import Preparation
     from counterplay.data.preparation import prepare as prepare_log
-    from counterplay.data.profile import profile
+    from counterplay.data.profiling import profile
     from counterplay.data.publishing import check_free
     from counterplay.data.splits import Split
 

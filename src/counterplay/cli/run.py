@@ -170,7 +170,7 @@ def _study(
 ) -> None:
     """Make the study and its report, and show both."""
     from counterplay.report.page import write_report
-    from counterplay.study.study import run_study
+    from counterplay.study import study as studies
 
     page = report or folder / REPORT
     with (
@@ -185,7 +185,7 @@ def _study(
             if total is not None:  # what takes long
                 tell(text)
 
-        study = run_study(
+        study = studies.run(
             source, folder, settings,
             command=shlex.join(["counterplay", *context.obj]), progress=show,
         )  # fmt: skip

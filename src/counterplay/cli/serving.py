@@ -34,7 +34,7 @@ def recommend(
 
     Example: counterplay recommend runs/game --k 10 --out lists.parquet
     """
-    from counterplay.serving.recommend import recommend_run
+    from counterplay.serving import recommend as lists
 
     check_out(out, users)
     lengths = k or [10]
@@ -44,7 +44,7 @@ def recommend(
             "longest: ranks cut it"
         )
     with console.notes(), console.progress(f"ranking for {run.name}", unit="users") as bar:
-        result = recommend_run(
+        result = lists.recommend(
             run, out, k=lengths[0], data=data, users=users, include_seen=include_seen, progress=bar
         )
     if as_json:

@@ -58,8 +58,8 @@ def train(
     Example: counterplay train data/clicks --out runs/game --method acl --candidate gmf
     """
     from counterplay.learning.tracking import tracked
+    from counterplay.runs import training
     from counterplay.runs.config import run_config
-    from counterplay.runs.training import train_run
 
     given: dict[str, Any] = {
         "method": method,
@@ -81,7 +81,7 @@ def train(
         tracked(track, out.with_name(f"{out.name}.events"), out.name) as trackers,
     ):
         callbacks = [lambda epoch: bar(epoch.epoch + 1, settings.training.epochs), *trackers]
-        found = train_run(data, out, settings, resume=resume, callbacks=callbacks)
+        found = training.train(data, out, settings, resume=resume, callbacks=callbacks)
         record = found.to_dict()
     if as_json:
         console.print_json(record)

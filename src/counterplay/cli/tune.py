@@ -59,8 +59,8 @@ def tune(
     Example: counterplay tune data/clicks --out tuned --methods erm acl --trials 20
     """
     from counterplay.settings import configured
+    from counterplay.tuning import tuning
     from counterplay.tuning.space import Tuning
-    from counterplay.tuning.tuning import tune_methods
 
     given: dict[str, Any] = {
         "methods": methods or None,
@@ -85,7 +85,7 @@ def tune(
         def show(done: int, total: int, best: str) -> None:
             bar(done, total, f"{what}, best {best}" if best else what)
 
-        result = tune_methods(data, out, settings, progress=show)
+        result = tuning.tune(data, out, settings, progress=show)
     if as_json:
         console.print_json(result)
     else:

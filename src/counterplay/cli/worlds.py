@@ -146,7 +146,7 @@ def simulate(
 
 def _show_world(world: World, split: Split, out: Path, notes: list[str] | None) -> None:
     """Print what was made; as JSON where notes are given."""
-    from counterplay.data.profile import profile
+    from counterplay.data.profiling import profile
 
     found = profile(split.interactions)
     if notes is not None:

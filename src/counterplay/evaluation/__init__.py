@@ -1,1 +1,5 @@
 """Candidates on held-out rows, weighted by what is assumed of exposure."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -18,7 +18,7 @@ from counterplay.evaluation.records import (
     GroupEstimate,
 )
 from counterplay.evaluation.worst_case import box_comparisons, box_estimates, dials_record
-from counterplay.metrics.estimates import Estimate, estimates
+from counterplay.metrics.estimation import Estimate, estimates
 from counterplay.metrics.sensitivity import band_of_mean, bands
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from counterplay.evaluation.propensities import Contestant
     from counterplay.evaluation.records import Comparison
     from counterplay.evaluation.stage import Evaluation, Stage
-    from counterplay.metrics.estimates import Values
+    from counterplay.metrics.estimation import Values
 
 
 def compared(stage: Stage, contestants: Sequence[Contestant]) -> EvaluationRecord:

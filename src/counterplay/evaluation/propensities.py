@@ -17,7 +17,7 @@ from counterplay.learning.fitting import STILL
 from counterplay.learning.methods.erm import erm
 from counterplay.learning.methods.opponent import opponent
 from counterplay.metrics.calibration import logistic_fit
-from counterplay.metrics.estimates import popularity_propensities
+from counterplay.metrics.estimation import popularity_propensities
 from counterplay.metrics.scoring import ModelScores
 from counterplay.models.link import Link
 from counterplay.models.popularity import ItemLevel

@@ -14,8 +14,8 @@ from counterplay.evaluation.estimators import ESTIMATORS, known
 from counterplay.evaluation.propensities import Contestant, OpponentSettings
 from counterplay.evaluation.records import Comparison
 from counterplay.evaluation.worst_case import DialSettings, WorstCase, worst_case
-from counterplay.metrics.comparison import beyond_chance, compare
-from counterplay.metrics.estimates import finite, weights_of
+from counterplay.metrics.comparison import beyond_chance, comparisons
+from counterplay.metrics.estimation import finite, weights_of
 from counterplay.metrics.intervals import BEYOND, resamples_needed
 from counterplay.metrics.measures import (
     SMALLER_IS_BETTER,
@@ -213,7 +213,7 @@ class Stage:
         for metric, k in self.values(contestants[0]):
             by_name = {each.name: self.values(each)[metric, k] for each in contestants}
             rng = self.streams.numpy("comparison", metric, k)
-            for first, second, difference in compare(
+            for first, second, difference in comparisons(
                 by_name,
                 weights,
                 clusters,

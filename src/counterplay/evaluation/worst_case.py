@@ -27,7 +27,7 @@ from counterplay.metrics.dials import (
     propensities,
     surface,
 )
-from counterplay.metrics.estimates import finite
+from counterplay.metrics.estimation import finite
 from counterplay.metrics.intervals import top_share
 from counterplay.metrics.item_sums import candidate_ranks
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from counterplay.display import between
 from counterplay.errors import ConfigError, DataError
-from counterplay.metrics.estimates import WithInterval
+from counterplay.metrics.estimation import WithInterval
 from counterplay.metrics.intervals import (
     check_resamples,
     check_weights,
@@ -73,7 +73,7 @@ class Difference(WithInterval):
         )
 
 
-def compare(
+def comparisons(
     values: Mapping[str, Floats],
     weights: Floats,
     clusters: Integers,
@@ -95,7 +95,7 @@ def compare(
     Example:
         >>> hits = {"pop": np.array([1.0, 0.0, 0.0]), "mf": np.array([1.0, 1.0, 1.0])}
         >>> rng = np.random.default_rng(0)
-        >>> compare(hits, np.ones(3), np.arange(3), rng, reference="pop")[0][:2]
+        >>> comparisons(hits, np.ones(3), np.arange(3), rng, reference="pop")[0][:2]
         ('mf', 'pop')
     """
     names = list(values)

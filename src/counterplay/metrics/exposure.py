@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 
 from counterplay.errors import DataError
 from counterplay.metrics.arrays import check_columns
-from counterplay.metrics.estimates import finite
+from counterplay.metrics.estimation import finite
 from counterplay.metrics.intervals import bootstrap, effective_sample_size, interval, top_share
 from counterplay.metrics.measures import coverage, gini_of_lists, mean_popularity
 

@@ -170,7 +170,7 @@ def gini_of_lists(items: Integers, n_items: int) -> float:
         >>> gini_of_lists(np.array([[0, 1], [1, -1]]), n_items=4)  # 0, 0, 1 and 2 times
         0.5833333333333334
     """
-    from counterplay.data.profile import gini  # which reads tables: ranks need none
+    from counterplay.data.profiling import gini  # which reads tables: ranks need none
 
     return gini(_times_recommended(items, n_items, least=1))
 

@@ -1,1 +1,5 @@
 """Scorers: what can be the candidate or the exposure model."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

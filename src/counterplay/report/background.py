@@ -10,7 +10,7 @@ from counterplay.report.words import NONE, count, ends, metric, number, plain, s
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from counterplay.data.profile import Profile
+    from counterplay.data.profiling import Profile
     from counterplay.evaluation.records import ColdRows
     from counterplay.study.records import Findings, NamedRun, SplitRecord
 

@@ -56,7 +56,7 @@ def render(record: Findings, *, top: Summary | None = None, first: Sequence[Sect
     if not hasattr(record, "evaluation"):
         raise DataError(
             "a report is made of the record of a study, or of runs; found "
-            f"{type(record).__name__}; give study.record of cp.load_study"
+            f"{type(record).__name__}; give study.record of cp.study.load_study"
         )
     sections = [*first, *(found for make in SECTIONS if (found := make(record)) is not None)]
     drawn = {

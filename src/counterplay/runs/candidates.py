@@ -29,6 +29,28 @@ if TYPE_CHECKING:
     from counterplay.simulation.world import World
 
 
+def evaluate(
+    candidate: Table,
+    data: str | Path | None = None,
+    config: Evaluation | None = None,
+    *,
+    world: str | Path | None = None,
+) -> EvaluationRecord:
+    """Evaluate one candidate: a run directory, or scores that were computed elsewhere.
+
+    Args:
+        candidate: A run directory, or a file or frame of scores: user, item and score.
+        data: Dataset directory; of a run by default the one that it was trained on.
+        config: How.
+        world: Directory of the world that the data were drawn from, for the oracle.
+    """
+    if isinstance(candidate, str | Path) and not Path(candidate).is_file():
+        return evaluate_run(candidate, data, config, world=world)
+    if data is None:
+        raise ConfigError("scores need the dataset that they are for; found none; name it as data")
+    return evaluate_scores(candidate, data, config, world=world)
+
+
 def evaluate_run(
     run: str | Path,
     data: str | Path | None = None,
@@ -61,7 +83,7 @@ def evaluate_scores(
     return _with(notes, found)
 
 
-def compare_runs(
+def compare(
     runs: Sequence[str | Path],
     data: str | Path | None = None,
     config: Evaluation | None = None,

@@ -84,7 +84,7 @@ class RunConfig(BaseModel):
             raise ConfigError(
                 "a run learns from a log, whose true exposure nobody knows; found "
                 "training.regularizer=known; choose feedback, exposure or popularity, or play in a "
-                "world with counterplay.acl(…, known=…)"
+                "world with counterplay.learning.acl(…, known=…)"
             )
         kind = method_of(self.method).settings
         strange = sorted(self.training.model_fields_set - kind.model_fields.keys())

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _VERSIONS = ("counterplay", "numpy", "polars", "pyarrow", "torch")
 
 
-def train_run(
+def train(
     data: str | Path,
     out: str | Path,
     config: RunConfig | None = None,

@@ -12,7 +12,7 @@ import numpy as np
 
 from counterplay.data.splits import VALIDATION
 from counterplay.errors import ConfigError
-from counterplay.metrics.estimates import estimates, weights_of
+from counterplay.metrics.estimation import estimates, weights_of
 from counterplay.metrics.measures import SMALLER_IS_BETTER, ranking_metrics, rating_errors
 from counterplay.metrics.ranks import full_ranks, sampled_candidates, sampled_ranks
 from counterplay.metrics.scoring import ModelScores

@@ -77,7 +77,7 @@ def load_trained(run: str | Path, data: str | Path | None = None) -> Trained:
     return Trained(record, candidate, split.interactions, train)
 
 
-def recommend_run(
+def recommend(
     run: str | Path,
     out: str | Path,
     *,

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from counterplay.display import Convertible, Shown, named
-from counterplay.metrics.estimates import finite
+from counterplay.metrics.estimation import finite
 from counterplay.simulation.values import gains
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from counterplay.data.files import read_json
-from counterplay.data.profile import Profile
+from counterplay.data.profiling import Profile
 from counterplay.display import Shown
 from counterplay.evaluation.deployment import OnlineRecord
 from counterplay.evaluation.records import (

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from counterplay.data.directory import load_split, save
 from counterplay.data.files import difference, digest_of, write_json
 from counterplay.data.preparation import prepare
-from counterplay.data.profile import profile
+from counterplay.data.profiling import profile
 from counterplay.data.publishing import check_free, working_directory
 from counterplay.data.splits import Split
 from counterplay.errors import ConfigError, DataError
@@ -29,8 +29,8 @@ from counterplay.evaluation.given_scores import check_scores
 from counterplay.evaluation.old_system import old_system
 from counterplay.evaluation.records import EvaluationRecord
 from counterplay.notes import noted, tell
+from counterplay.runs import training
 from counterplay.runs.candidates import staged
-from counterplay.runs.training import train_run, versions
 from counterplay.study.config import StudyConfig
 from counterplay.study.records import (
     BESIDE,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 _VALUED = ("hit", "ndcg", "mrr", "dcg")  # what a ranking is worth in a world
 
 
-def run_study(
+def run(
     source: object,
     out: str | Path,
     config: StudyConfig | None = None,
@@ -224,7 +224,7 @@ def _trained(
     if not (place / "run.json").exists():
         progress(f"training {name}", 0, epochs)
     with noted():  # they are in its record
-        record = train_run(
+        record = training.train(
             data,
             place,
             wanted,
@@ -248,7 +248,7 @@ def _summary(
         name=log.name,
         kind="log" if online is None else "world",
         seed=config.seed,
-        versions=versions(),
+        versions=training.versions(),
         configuration=config.model_dump(mode="json"),
         candidates=config.names,
         profile=profile(log),

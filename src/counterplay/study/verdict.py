@@ -38,7 +38,7 @@ def verdict(evaluation: EvaluationRecord, truth: Sequence[TrueValue] | None = No
     """Return the verdict on an evaluation of several candidates.
 
     Args:
-        evaluation: Of `counterplay.compare_runs`.
+        evaluation: Of `counterplay.compare`.
         truth: In a world, what each candidate's ranking is truly worth.
     """
     key = evaluation.estimates[0].key

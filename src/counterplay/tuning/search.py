@@ -12,11 +12,11 @@ from pydantic import BaseModel
 
 from counterplay.data.publishing import Replaceable, new_directory
 from counterplay.errors import CounterplayWarning, DivergedError
-from counterplay.metrics.estimates import estimates
+from counterplay.metrics.estimation import estimates
 from counterplay.notes import noted
+from counterplay.runs import training
 from counterplay.runs.candidates import staged
 from counterplay.runs.record import MODEL, RECORD, check_run
-from counterplay.runs.training import train_run
 from counterplay.seeding import Streams
 from counterplay.tuning.space import Tuning, searched
 
@@ -156,7 +156,7 @@ class Search:
     def _train(self, folder: Path, settings: dict[str, Any]) -> RunRecord:
         split = self.judge.split
         config = self.judge.tuning.run_config(self.method, split.train, settings)
-        return train_run(self.judge.data, folder, config, resume=True, split=split)
+        return training.train(self.judge.data, folder, config, resume=True, split=split)
 
     def _keep(self, run: Path) -> None:
         with new_directory(self.kept, replacing=Replaceable(_RUN, _RUN)) as folder:

@@ -48,7 +48,7 @@ class _Trials(BaseModel):
     methods: dict[str, list[Trial]]
 
 
-def tune_methods(
+def tune(
     data: str | Path,
     out: str | Path,
     config: Tuning | None = None,

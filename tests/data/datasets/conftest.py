@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from counterplay import DataError, Interactions
+import counterplay as cp
 
 Files = dict[str, bytes]
 
@@ -165,10 +165,10 @@ def make(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def columns() -> Callable[[Interactions], dict[str, list[Any]]]:
+def columns() -> Callable[[cp.Interactions], dict[str, list[Any]]]:
     """Return all columns that a log has as plain lists, with the original ids."""
 
-    def plain(log: Interactions) -> dict[str, list[Any]]:
+    def plain(log: cp.Interactions) -> dict[str, list[Any]]:
         return {name: column.tolist() for name, column in log.columns()} | {
             "user": log.users.decode(log.user).to_list(),
             "item": log.items.decode(log.item).to_list(),
@@ -178,10 +178,10 @@ def columns() -> Callable[[Interactions], dict[str, list[Any]]]:
 
 
 @pytest.fixture
-def features() -> Callable[[Interactions, str], dict[Any, dict[str, Any]] | None]:
+def features() -> Callable[[cp.Interactions, str], dict[Any, dict[str, Any]] | None]:
     """Return the features of every user or item as plain values by its id."""
 
-    def plain(log: Interactions, role: str) -> dict[Any, dict[str, Any]] | None:
+    def plain(log: cp.Interactions, role: str) -> dict[Any, dict[str, Any]] | None:
         table = getattr(log, f"{role}_features")
         ids = getattr(log, f"{role}s").ids.to_list()
         return None if table is None else dict(zip(ids, table.frame.to_dicts(), strict=True))
@@ -194,7 +194,7 @@ def refused() -> Callable[..., AbstractContextManager[None]]:
     """Expect an error of one sentence that has each of the given words in it."""
 
     @contextmanager
-    def check(*words: str, error: type[Exception] = DataError) -> Iterator[None]:
+    def check(*words: str, error: type[Exception] = cp.DataError) -> Iterator[None]:
         with pytest.raises(error) as caught:
             yield
         message = str(caught.value)

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import counterplay
-from counterplay import ConfigError, Interactions, Split
+import counterplay as cp
 from counterplay.data.datasets import DATASETS, Dataset, dataset, dataset_at, read_dataset
 
 Make = Callable[..., Path]
@@ -25,7 +25,7 @@ def test_names_are_those_that_users_know() -> None:
 
 
 def test_read_dataset_is_a_public_name() -> None:
-    assert counterplay.read_dataset is read_dataset
+    assert counterplay.data.read_dataset is read_dataset
 
 
 @every_dataset
@@ -54,8 +54,8 @@ def test_a_dataset_is_recognised_by_its_files_and_read_by_its_name(make: Make, n
     assert dataset_at(make(name)) is DATASETS[name]
     calls: list[tuple[int, int | None]] = []
     read = read_dataset(name, str(make(name)), progress=lambda *call: calls.append(call))
-    assert isinstance(read, Split if name == "coat" else Interactions)
-    log = read.interactions if isinstance(read, Split) else read
+    assert isinstance(read, cp.Split if name == "coat" else cp.Interactions)
+    log = read.interactions if isinstance(read, cp.Split) else read
     assert log.name.startswith(name)
     assert calls[-1][0] == len(log)
 
@@ -102,7 +102,7 @@ def test_a_real_folder_is_recognised(
 def test_an_unknown_name_is_answered_with_the_nearest_before_its_path_is_looked_at(
     tmp_path: Path, refused: Refused, wrong: str, words: list[str]
 ) -> None:
-    with refused(f"'{wrong}'", *words, error=ConfigError):
+    with refused(f"'{wrong}'", *words, error=cp.ConfigError):
         read_dataset(wrong, tmp_path / "absent")
 
 

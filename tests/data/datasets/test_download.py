@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from counterplay import ConfigError, DataError
+import counterplay as cp
 from counterplay.data.datasets import Dataset, read_dataset
 from counterplay.data.datasets import download as fetch_dataset
 from counterplay.data.datasets.catalogue import DATASETS, Remote
@@ -167,7 +167,7 @@ def download(dataset: Dataset, target: Path | str, **options: Any) -> dict[str, 
 def break_off(site: Site, dataset: Dataset, target: Path, after: int) -> None:
     """Have a transfer break off after some bytes."""
     site.break_after = after
-    with pytest.raises(DataError):
+    with pytest.raises(cp.DataError):
         download(dataset, target)
     assert not target.exists()
 
@@ -286,7 +286,7 @@ class TestBrokenTransfer:
         dataset = served_at(site, "ratings.dat", LONG, digest="")
         break_off(site, dataset, target, after=1_000)
         site.files["ratings.dat"] = LONG[:500]
-        with suppress(DataError):  # starting again at once or with the next call are both right
+        with suppress(cp.DataError):  # starting again at once or with the next call are both right
             download(dataset, target)
         if not target.exists():
             download(dataset, target)
@@ -298,7 +298,7 @@ class TestBrokenTransfer:
         first = served_at(site, "one.dat", b"one")
         second = of(Remote(f"{site.url}/two.dat", sha256(b"two")))
         both = of(*first.remotes, *second.remotes)
-        with pytest.raises(DataError):
+        with pytest.raises(cp.DataError):
             download(both, target)
         site.files["two.dat"] = b"two"
         download(both, target)
@@ -346,7 +346,7 @@ class TestRefusedAddress:
     def test_a_mirror_that_is_no_address_is_refused(
         self, target: Path, refused: Refused, base_url: str
     ) -> None:
-        with refused(base_url.strip(), error=ConfigError):
+        with refused(base_url.strip(), error=cp.ConfigError):
             download(of(Remote("https://example.invalid/a.zip")), target, base_url=base_url)
         assert not target.exists()
 
@@ -370,14 +370,14 @@ class TestRefusedAddress:
         assert not is_safe("http://localhost@evil.org/x")
         dataset = served_at(site, "a.zip", ARCHIVE)
         site.redirect = f"{site.url}/a.zip"
-        with pytest.raises(DataError, match="must answer with the whole file"):  # in a circle
+        with pytest.raises(cp.DataError, match="must answer with the whole file"):  # in a circle
             download(dataset, target)
 
     def test_a_file_without_a_checksum_needs_a_word(
         self, site: Site, target: Path, refused: Refused
     ) -> None:
         dataset = served_at(site, "a.zip", ARCHIVE, digest="")
-        with refused("its checksum is known", "--unchecked", error=ConfigError):
+        with refused("its checksum is known", "--unchecked", error=cp.ConfigError):
             fetch_dataset(dataset, target)
         assert site.requests == []
         assert fetch_dataset(dataset, target, unchecked=True) == {"a.zip": sha256(ARCHIVE)}
@@ -558,7 +558,7 @@ class TestTarget:
         path = target.parent / file
         path.parent.mkdir(parents=True)
         path.write_text("mine")
-        with refused(str(target), error=ConfigError):
+        with refused(str(target), error=cp.ConfigError):
             download(served_at(site, "a.zip", ARCHIVE), target)
         assert site.requests == []
         assert files_in(target.parent) == {file: b"mine"}
@@ -575,7 +575,7 @@ class TestTarget:
         target.mkdir(parents=True)
         monkeypatch.chdir(target)
         fetched: dict[str, bytes] = {}
-        with suppress(ConfigError):
+        with suppress(cp.ConfigError):
             download(served_at(site, "a.zip", ARCHIVE), ".")
             fetched = UNPACKED
         assert files_in(Path()) == files_in(target) == fetched

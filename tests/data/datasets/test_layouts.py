@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counterplay import Interactions, Split, filter_by_events, profile, read_dataset
+import counterplay as cp
 
 from .conftest import LAYOUTS
 
 Make = Callable[..., Path]
-Columns = Callable[[Interactions], dict[str, list[Any]]]
-FeaturesOf = Callable[[Interactions, str], dict[Any, dict[str, Any]] | None]
+Columns = Callable[[cp.Interactions], dict[str, list[Any]]]
+FeaturesOf = Callable[[cp.Interactions, str], dict[Any, dict[str, Any]] | None]
 Refused = Callable[..., AbstractContextManager[None]]
 RealData = Callable[[str], Path]
 Changes = Mapping[str, bytes | None]
@@ -33,9 +33,9 @@ BANDIT_ITEM = [f"item_feature_{place}" for place in range(4)]
 BANDIT_USER = {"user_feature_1": "b", "user_feature_2": "c", "user_feature_3": "d"}
 
 
-def log_of(name: str, path: Path, **how: Any) -> Interactions:
-    made = read_dataset(name, path, **how)
-    return made.interactions if isinstance(made, Split) else made
+def log_of(name: str, path: Path, **how: Any) -> cp.Interactions:
+    made = cp.data.read_dataset(name, path, **how)
+    return made.interactions if isinstance(made, cp.Split) else made
 
 
 def review(**changes: object) -> bytes:
@@ -397,7 +397,7 @@ def test_broken_files_are_refused(make: Make, refused: Refused, place: int) -> N
         assert content != LAYOUTS[dataset].get(file, b"-")
     folder = make(dataset, changes)
     with refused(*words):
-        read_dataset(dataset, folder)
+        cp.data.read_dataset(dataset, folder)
 
 
 def test_only_a_line_feed_ends_a_movie(make: Make, features: FeaturesOf) -> None:
@@ -470,8 +470,8 @@ def test_columns_go_by_their_names(make: Make) -> None:
 
 
 def test_train_is_self_selected_and_test_is_random(make: Make, columns: Columns) -> None:
-    split = read_dataset("coat", make("coat"))
-    assert isinstance(split, Split)
+    split = cp.data.read_dataset("coat", make("coat"))
+    assert isinstance(split, cp.Split)
     assert split.part.tolist() == [0, 0, 2, 0, 2, 2, 0]
     assert split.counts == {"train": 4, "validation": 0, "test": 3}
     assert columns(split.train)["rating"] == [5.0, 1.0, 2.0, 3.0]
@@ -514,22 +514,22 @@ def test_the_real_ones_have_their_published_counts(
     counts: tuple[int, int, int],
     missing: dict[str, int],
 ) -> None:
-    made = read_dataset(dataset, real_data(folder))
-    log = made.interactions if isinstance(made, Split) else made
+    made = cp.data.read_dataset(dataset, real_data(folder))
+    log = made.interactions if isinstance(made, cp.Split) else made
     assert (len(log), log.n_users, log.n_items) == counts
     for role, n_missing in missing.items():
         assert sum(getattr(log, f"{role}_features").frame.null_count().row(0)) == n_missing
     if dataset == "movietweetings":
         assert set(log.items.ids.str.len_chars()) == {7}
-    if isinstance(made, Split):
+    if isinstance(made, cp.Split):
         assert made.counts == {"train": 6_960, "validation": 0, "test": 4_640}
     if dataset == "goodbooks":
         assert log.item_features is not None
         assert log.item_features.frame["year"].null_count() == 21
     if dataset == "lastfm":
         assert len(np.unique(log.pair)) == 71_064
-        assert profile(log).n_implausible_times == 5
-        usual = filter_by_events(log, items_above=20, users_above=20, users_below=1000)
+        assert cp.data.profile(log).n_implausible_times == 5
+        usual = cp.data.filter_by_events(log, items_above=20, users_above=20, users_below=1000)
         assert (len(usual), usual.n_users, usual.n_items) == (103_576, 772, 2_061)
         assert len(np.unique(usual.pair)) == 36_691
 

@@ -14,12 +14,12 @@ from scipy.special import logsumexp
 from counterplay.cli.run import demo_world
 from counterplay.metrics.random_rows import GAMMA_GRID
 from counterplay.simulation import world_dials as module
+from counterplay.simulation.dials import LAMBDAS, WorldDials, world_dials
 from counterplay.simulation.factors import Factors
 from counterplay.simulation.policies import Exponential
 from counterplay.simulation.store import load_world
 from counterplay.simulation.synthetic import PRESETS, Synthetic
 from counterplay.simulation.world import World
-from counterplay.simulation.world_dials import LAMBDAS, WorldDials, world_dials
 
 
 def world(**given: Any) -> World:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import counterplay as cp
-from counterplay.data.profile import gini
+from counterplay.data.profiling import gini
 from counterplay.display import to_polars
 
 from .conftest import tables
@@ -28,7 +28,7 @@ def test_gini_equals_the_mean_absolute_difference(counts: list[int]) -> None:
 
 @given(tables())
 def test_counts_equal_brute_force(frame: pl.DataFrame) -> None:
-    found = cp.profile(cp.read(frame))
+    found = cp.data.profile(cp.read(frame))
     pairs = set(frame.rows())
     n_users, n_items = frame["user"].n_unique(), frame["item"].n_unique()
     assert (found.n_interactions, found.n_users, found.n_items) == (len(frame), n_users, n_items)
@@ -42,17 +42,17 @@ def test_counts_equal_brute_force(frame: pl.DataFrame) -> None:
 def test_times_that_cannot_be_are_counted() -> None:
     times = [dt.datetime(1956, 1, 1), dt.datetime(2020, 5, 1), dt.datetime(2900, 1, 1)]
     log = cp.read({"user": [1, 2, 3], "item": [1, 2, 3], "time": times})
-    found = cp.profile(log)
+    found = cp.data.profile(log)
     assert found.n_implausible_times == 2
     assert (found.first_time, found.last_time) == ("1956-01-01T00:00:00Z", "2900-01-01T00:00:00Z")
 
 
 def test_optional_columns_show_when_they_are_there(small_log: cp.Interactions) -> None:
-    found = cp.profile(small_log)
+    found = cp.data.profile(small_log)
     assert found.feedback == "explicit"
     assert found.rating_range == pytest.approx((1.0, 29 / 9, 5.0))
     assert found.exposed_share is None
-    implicit = cp.profile(
+    implicit = cp.data.profile(
         cp.read(
             {"user": [1, 2], "item": [1, 2], "exposed": [1, 0], "propensity": [0.5, 1.0]},
             user_features={"id": [1, 2], "age": [3, 4]},
@@ -69,15 +69,15 @@ def test_optional_columns_show_when_they_are_there(small_log: cp.Interactions) -
 
 def test_an_empty_log_has_no_profile(small_log: cp.Interactions) -> None:
     with pytest.raises(cp.DataError, match="a profile needs rows"):
-        cp.profile(small_log.take(np.zeros(9, dtype=bool)))
+        cp.data.profile(small_log.take(np.zeros(9, dtype=bool)))
 
 
 def test_a_profile_is_ready_for_json(small_log: cp.Interactions) -> None:
-    assert json.loads(json.dumps(cp.profile(small_log).to_dict()))["n_users"] == 3
+    assert json.loads(json.dumps(cp.data.profile(small_log).to_dict()))["n_users"] == 3
 
 
 def test_a_profile_shows_itself_and_becomes_a_row(small_log: cp.Interactions) -> None:
-    found = cp.profile(small_log)
+    found = cp.data.profile(small_log)
     assert repr(found) == "<Profile of 'log': 9 rows, 3 users, 4 items, explicit feedback>"
     page = found._repr_html_()
     for name, text in found.summary().items():
@@ -94,7 +94,7 @@ def test_a_profile_shows_itself_and_becomes_a_row(small_log: cp.Interactions) ->
 def test_profiles_of_different_logs_become_one_frame(small_log: cp.Interactions) -> None:
     rows, features = {"user": [1, 2], "item": [3, 4]}, {"id": [1, 2], "age": [5, 6]}
     other = cp.read(rows, user_features=features, name="<i>")
-    frame = to_polars([cp.profile(small_log), cp.profile(other)])
+    frame = to_polars([cp.data.profile(small_log), cp.data.profile(other)])
     assert frame["name"].to_list() == ["log", "<i>"]
     assert frame["features_user"].to_list() == [None, ["age"]]
-    assert "<i>" not in cp.profile(other)._repr_html_()
+    assert "<i>" not in cp.data.profile(other)._repr_html_()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import counterplay as cp
-from counterplay.metrics.policy_values import (
+from counterplay.metrics.off_policy import (
     PolicyValue,
     RewardModel,
     item_policy,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import counterplay as cp
-from counterplay.metrics.estimates import (
+from counterplay.metrics.estimation import (
     Estimate,
     estimates,
     popularity_propensities,
@@ -182,7 +182,9 @@ def test_one_user_has_no_interval_and_json_says_so() -> None:
 @pytest.mark.parametrize(("exponent", "floor"), [(-1.0, 0.1), (1.0, 0.0), (1.0, 2.0)])
 def test_popularity_that_gives_no_propensities_is_refused(exponent: float, floor: float) -> None:
     with pytest.raises(cp.ConfigError, match="a floor above 0 and at most 1"):
-        cp.popularity_propensities(np.array([0]), np.array([3, 0]), exponent=exponent, floor=floor)
+        cp.metrics.popularity_propensities(
+            np.array([0]), np.array([3, 0]), exponent=exponent, floor=floor
+        )
 
 
 def test_an_estimate_shows_itself() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import counterplay as cp
-from counterplay.metrics.doubly_robust import doubly_robust
+from counterplay.metrics.imputed import doubly_robust
 from counterplay.metrics.ranks import full_ranks
 
 from .conftest import MatrixScores, items_of, log_of, memory_for

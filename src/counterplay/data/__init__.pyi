@@ -1,0 +1,15 @@
+from .datasets import read_dataset as read_dataset
+from .directory import load as load
+from .directory import load_split as load_split
+from .directory import save as save
+from .features import FeatureTable as FeatureTable
+from .filters import filter_by_events as filter_by_events
+from .filters import k_core as k_core
+from .histories import Histories as Histories
+from .negatives import NegativeSampler as NegativeSampler
+from .preparation import Preparation as Preparation
+from .profiling import profile as profile
+from .splits import leave_last_two_out as leave_last_two_out
+from .splits import split_at_random as split_at_random
+from .splits import split_by_time as split_by_time
+from .vocabulary import Vocabulary as Vocabulary

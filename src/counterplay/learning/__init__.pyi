@@ -1,0 +1,14 @@
+from .batches import Batch as Batch
+from .config import Game as Game
+from .config import Training as Training
+from .config import Weighted as Weighted
+from .fitting import fit as fit
+from .method import Method as Method
+from .methods import METHODS as METHODS
+from .methods.acl import acl as acl
+from .methods.erm import erm as erm
+from .methods.opponent import opponent as opponent
+from .methods.ps import ps as ps
+from .records import Epoch as Epoch
+from .records import Fit as Fit
+from .records import Meter as Meter

@@ -1,0 +1,3 @@
+from .config import StudyConfig as StudyConfig
+from .records import Study as Study
+from .records import load_study as load_study

@@ -1,0 +1,1 @@
+from .space import Tuning as Tuning
