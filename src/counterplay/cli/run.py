@@ -10,7 +10,7 @@ import typer
 
 from counterplay.cli import console
 from counterplay.cli.arguments import by_stem
-from counterplay.cli.options import Config, Json, Seed, several_settings
+from counterplay.cli.options import Config, Json, Seed, model_option, several_settings
 from counterplay.display import named
 
 if TYPE_CHECKING:
@@ -71,10 +71,7 @@ def run(
     ] = None,
     order: _Order = None,
     candidates: _Candidates = None,
-    model: Annotated[
-        Literal["cf", "gmf", "mlp", "ncf", "attn"] | None,
-        typer.Option(help="Model to train.", show_default="gmf"),
-    ] = None,
+    model: Annotated[str | None, model_option("Model to train.", "pop")] = None,
     feedback: _Feedback = None,
     scores: Annotated[
         list[Path] | None,

@@ -14,8 +14,7 @@ from counterplay.evaluation.estimators import ESTIMATORS, trusted
 from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
 from counterplay.evaluation.stage import Evaluation
 from counterplay.learning.config import Game, Training
-from counterplay.models.registry import ModelName
-from counterplay.models.settings import ModelSettings
+from counterplay.models.registry import ModelName, ModelSettings
 from counterplay.runs.config import Method, RunConfig, ValidationSettings
 from counterplay.runs.defaults import (
     cutoffs_for,
