@@ -12,6 +12,7 @@ from counterplay.cli import console
 from counterplay.cli.arguments import by_stem
 from counterplay.cli.options import Config, Json, Seed, model_option, several_settings
 from counterplay.display import named
+from counterplay.learning.methods import METHODS
 
 if TYPE_CHECKING:
     from counterplay.evaluation.records import CandidateEstimate
@@ -37,7 +38,8 @@ _Order = Annotated[
 _Candidates = Annotated[
     list[str] | None,
     typer.Option(
-        help="Candidates to train, one or more of: pop, erm, ps, acl.", show_default="all"
+        help=f"Candidates to train, one or more of: {', '.join(['pop', *METHODS])}.",
+        show_default="pop, erm, ps, acl",
     ),
 ]
 _Feedback = Annotated[
