@@ -8,6 +8,8 @@ import pytest
 
 import counterplay as cp
 from counterplay.data.splits import VALIDATION
+from counterplay.learning.methods import METHODS
+from counterplay.learning.methods.erm import Erm
 from counterplay.runs.defaults import ranked_among
 from counterplay.settings import configured
 from counterplay.simulation.synthetic import Synthetic
@@ -30,6 +32,12 @@ def split() -> cp.Split:
 
 def settings(**values: object) -> StudyConfig:
     return StudyConfig.model_validate(values)
+
+
+def test_any_method_may_be_a_candidate(split: cp.Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "mine", Erm)
+    config = settings(candidates=("pop", "mine"))
+    assert [config.run(name, split).method for name in config.names] == ["erm", "mine"]
 
 
 def test_the_usual_candidates_share_the_model_and_the_training(split: cp.Split) -> None:
