@@ -13,10 +13,10 @@ from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.estimators import ESTIMATORS, trusted
 from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
 from counterplay.evaluation.stage import Evaluation
-from counterplay.learning.config import Game, Training
+from counterplay.learning.config import Training
 from counterplay.learning.methods import METHODS
 from counterplay.models.registry import ModelName, ModelSettings
-from counterplay.runs.config import RunConfig, ValidationSettings
+from counterplay.runs.config import RunConfig, ValidationSettings, kind_of
 from counterplay.runs.defaults import (
     cutoffs_for,
     least_unseen,
@@ -193,15 +193,17 @@ class StudyConfig(BaseModel):
         if name in self.runs:
             own = self.runs[name]
             judged = ValidationSettings(**validation_for(deciding) | _set(own.validation))
-            game = _game(name, options | _set(own.training))
-            return own.model_copy(update={"training": game, "validation": judged})
+            training = _training(name, own.method, options | _set(own.training))
+            changed = {"training": training, "validation": judged}
+            return kind_of({"method": own.method})(**dict(own) | changed)
         model = ModelSettings(name=self.model, dim=self.dim)
         pop = name == "pop"
-        return RunConfig(
-            method="erm" if pop else name,
+        method = "erm" if pop else name
+        return kind_of({"method": method})(
+            method=method,
             candidate=ModelSettings(name="pop") if pop else model,
             exposure=model,
-            training=_game(name, options | ({"epochs": 1} if pop else {})),
+            training=_training(name, method, options | ({"epochs": 1} if pop else {})),
             validation=ValidationSettings(**validation_for(deciding)),
         )
 
@@ -241,9 +243,10 @@ class StudyConfig(BaseModel):
             )
 
 
-def _game(name: str, options: dict[str, Any]) -> Game:
+def _training(name: str, method: str, options: dict[str, Any]) -> Any:
+    """Return the training settings of a candidate, of the kind that its method has."""
     try:
-        return Game(**options)
+        return type(kind_of({"method": method})().training)(**options)
     except ValidationError as error:  # each is valid, but not all of them together
         found = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise ConfigError(
