@@ -14,7 +14,7 @@ from counterplay.study.study import run_study
 from reproduction.agreement import mean_over_repetitions
 
 N_SEEDS = 10
-ESTIMATORS = ("standard", "popularity", "robust-shared", "oracle")
+ESTIMATORS = ("standard", "popularity", "dials", "robust", "oracle")
 
 
 def run() -> dict[str, Any]:

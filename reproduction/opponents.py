@@ -37,9 +37,7 @@ def weights_by(
         q = own_propensities(contestant, *rows)
     elif estimator == ALONE:
         config = stage.config
-        q = fitted_propensities(
-            "opponent", [contestant], *rows, config.fitted_opponent, config.seed
-        )
+        q = fitted_propensities("opponent", [contestant], *rows, config.opponent, config.seed)
     else:
         name = "opponent" if estimator == SHARED else estimator
         return stage.weights(name, contestant, rivals)

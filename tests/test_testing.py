@@ -29,7 +29,9 @@ class TestMethods(MethodContract):
 
 
 class TestEstimators(EstimatorContract):
-    @pytest.fixture(params=ESTIMATORS, autouse=True)
+    @pytest.fixture(
+        params=[name for name, each in ESTIMATORS.items() if each.propensities], autouse=True
+    )
     def _each(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(type(self), "estimator", ESTIMATORS[request.param], raising=False)
 

@@ -26,8 +26,8 @@ words = st.lists(st.sampled_from([*OPTIONS, *NUMBERS, *NAMES, *OTHERS]), max_siz
         ("--shares 0.9 0.1 --k 5", "--shares 0.9 --shares 0.1 --k 5"),
         ("--gamma 1.5 2 world erm", "--gamma 1.5 --gamma 2 world erm"),
         (
-            "--estimators standard robust-shared run",
-            "--estimators standard --estimators robust-shared run",
+            "--estimators standard opponent run",
+            "--estimators standard --estimators opponent run",
         ),
         ("--estimator oracle standard", "--estimator oracle --estimator standard"),
         ("--k 5 -- 10", "--k 5 -- 10"),  # what stands behind it is an argument: a run called 10

@@ -96,7 +96,7 @@ def test_a_table_on_the_terminal(folder: Path, run: Run) -> None:
     for part in ("shop", "86 test rows", "full", "95% intervals"):
         assert part in title
     rows = rows_of(outcome.out, "erm")
-    expected = [(e, f"{m}@5") for e in ("standard", "popularity", "robust")
+    expected = [(e, f"{m}@5") for e in ("standard", "popularity", "dials", "robust")
                 for m in ("hit", "ndcg", "mrr")]  # fmt: skip
     assert [(row[1], row[2]) for row in rows] == expected
     result = json.loads(run("evaluate", folder / "erm", *FAST, "--json").out)
@@ -112,12 +112,12 @@ def test_a_table_fits_into_80_columns(
     out = run("compare", folder / "erm", folder / "acl", *FAST, "--gamma", 2).out
     assert "…" not in out
     rows = [*rows_of(out, "erm"), *rows_of(out, "acl")]
-    assert all(set(row[1:2]) & {"standard", "popularity", "robust-shared", "−"} for row in rows)
-    assert len(rows) == 2 * 9 + 2 * 6 + 9  # estimates, bands and differences: a line each
+    assert all(set(row[1:2]) & {"standard", "popularity", "dials", "robust", "−"} for row in rows)
+    assert len(rows) == 2 * 12 + 2 * 6 + 12  # estimates, bands and differences: a line each
 
 
 def test_bands_on_the_terminal(folder: Path, run: Run) -> None:
-    outcome = run("evaluate", folder / "acl", *FAST, "--estimator", "robust",
+    outcome = run("evaluate", folder / "acl", *FAST, "--estimator", "opponent",
                   "--gamma", 1, "--gamma", 2.5)  # fmt: skip
     assert outcome.code == 0, outcome.err
     estimates, mark, bands = outcome.out.partition("factor Γ")
@@ -143,7 +143,7 @@ def test_json_has_the_keys_that_others_read(folder: Path, run: Run) -> None:
         "cold",
         "notes",
     }
-    assert len(result["estimates"]) == 3 * 3 * 2
+    assert len(result["estimates"]) == 4 * 3 * 2
     assert {each["k"] for each in result["estimates"]} == {1, 3}
     for each in result["estimates"]:
         assert set(KEYS) <= set(each)
@@ -212,6 +212,7 @@ def test_scores_from_elsewhere(kind: str, folder: Path, tmp_path: Path, run: Run
     assert {each["estimator"] for each in result["estimates"]} == {
         "standard",
         "popularity",
+        "dials",
         "robust",
     }
 
@@ -348,11 +349,12 @@ def test_a_comparison_on_the_terminal(folder: Path, run: Run) -> None:
     assert outcome.code == 0, outcome.err
     rows = [row for row in rows_of(outcome.out, "erm") if row[1:3] == ["−", "acl"]]
     result = json.loads(run("compare", folder / "erm", folder / "acl", *FAST, "--json").out)
-    assert len(rows) == len(result["comparisons"]) == 3 * 3
+    assert len(rows) == len(result["comparisons"]) == 4 * 3
     assert {each["estimator"] for each in result["comparisons"]} == {
         "standard",
         "popularity",
-        "robust-shared",
+        "dials",
+        "robust",
     }
     assert {each["candidate"] for each in result["estimates"]} == {"erm", "acl"}
     for row, each in zip(rows, result["comparisons"], strict=True):

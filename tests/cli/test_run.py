@@ -138,7 +138,7 @@ def test_every_log_ends_in_a_report(name: str, run: Run) -> None:
     FRAMES[name].write_parquet("log.parquet")
     found = ends_well(run("run", "log.parquet", *FAST, "--out", "study"))
     logged = name == "propensities"
-    assert found["verdict"]["estimator"] == ("logged" if logged else "popularity")
+    assert found["verdict"]["estimator"] == ("logged" if logged else "robust")
 
 
 class Tags(HTMLParser):
@@ -188,7 +188,7 @@ NOTHING: dict[str, object] = {}
         (log_of(), ("--set", "runs.mine.methd=erm"), "did you mean 'method'"),
         (log_of(), ("--scores", "nothing.csv"), "found nothing at 'nothing.csv'"),
         (log_of(), ("--scores", "log.csv"), "name the columns user, item and score"),
-        (log_of(), ("--set", 'evaluation.estimators=["robust"]'), "all candidates share"),
+        (log_of(), ("--set", 'evaluation.estimators=["opponent"]'), "all candidates share"),
         (b"", (), "must have contents"),
         (b"user,item,time\n", (), "must have rows"),
         (bytes(range(256)) * 9, (), "found binary data"),
@@ -243,6 +243,7 @@ def test_models_with_histories_and_scores_beside_them(run: Run) -> None:
     pairs = frame.select("user").unique().join(frame.select("item").unique(), how="cross")
     pairs.with_columns(score=1.0 / (1 + pl.col("item"))).write_csv("theirs.csv")
     outcome = run("run", "log.csv", *FAST, "--model", "attn", "--scores", "theirs.csv",
+                  "--set", 'evaluation.estimators=["standard", "opponent"]',
                   "--out", "study")  # fmt: skip
     ends_well(outcome)
     assert "not against theirs" in outcome.err
@@ -271,7 +272,7 @@ def test_interrupted_it_says_so_and_goes_on(run: Run, monkeypatch: pytest.Monkey
     for name in ("study.json", "evaluation.json"):
         assert Path("whole", name).read_bytes() == Path("study", name).read_bytes()
     assert again.out == whole.out.replace("whole", "study")
-    begun = {"training erm", "training acl", "evaluating: robust-shared"}
+    begun = {"training erm", "training acl", "evaluating: robust"}
     assert begun <= {*whole.err.splitlines()}
     assert {*whole.err.splitlines()} - {*again.err.splitlines()} <= begun
     other = run("run", "log.csv", *FAST, "--seed", 1, "--out", "study")

@@ -48,7 +48,7 @@ def test_trials_are_shown_from_the_best_on(dataset: Path, tmp_path: Path, run: R
     ("arguments", "expected"),
     [
         (("--set", "space.rates=[0.1,0.2]"), "did you mean 'rate'"),
-        (("--estimator", "robust-shared"), "found 'robust-shared'; choose one of them"),
+        (("--estimator", "opponent"), "found 'opponent'; choose one of them"),
         (("--estimator", "standard", "popularity"), "['standard', 'popularity']"),
         (("--k", 5, 10), "selection.k must be a whole number; found selection.k=[5, 10]"),
         (("--exposure", "pop"), "must have something to learn"),

@@ -7,13 +7,13 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 import counterplay as cp
-from counterplay.cli import console
+from counterplay.cli import console, worlds
 from counterplay.data.files import read_json
 from counterplay.runs.config import run_config
 from counterplay.runs.online import online_runs
@@ -23,8 +23,9 @@ from counterplay.simulation.checks import Finding, check_world
 from counterplay.simulation.logs import oracle_propensities
 from counterplay.simulation.online import OnlineTest
 from counterplay.simulation.store import load_world
-from counterplay.simulation.synthetic import Synthetic
+from counterplay.simulation.synthetic import PRESETS, Synthetic
 from counterplay.simulation.two_stage import TwoStage
+from counterplay.simulation.world_dials import world_dials
 from counterplay.simulation.writing import write_world
 
 from .conftest import Outcome, Run
@@ -93,7 +94,7 @@ def unchanged(folder: Path) -> Callable[[], bool]:
 @pytest.mark.parametrize(
     ("command", "options"),
     [
-        ("simulate", ("--out", "--confounding", "--rates", "--with-truth", "--set", "--json")),
+        ("simulate", ("--out", "--preset", "--rates", "--with-truth", "--set", "--json")),
         ("online", ("--data", "--days", "--k", "--temperature", "--shares", "--out", "--json")),
         ("check-world", ("--seed", "--json")),
     ],
@@ -126,6 +127,10 @@ def test_help_loads_nothing_heavy() -> None:
 # simulate
 
 
+def test_every_preset_can_be_asked_for() -> None:
+    assert get_args(get_args(get_args(worlds.Preset)[0])[0]) == tuple(PRESETS)
+
+
 def test_what_was_made_as_json(tmp_path: Path, run: Run) -> None:
     outcome = run("simulate", "synthetic", "--out", tmp_path / "w", *SMALL, *ROUNDS, "--json")
     assert (outcome.code, outcome.err) == (0, "")
@@ -156,11 +161,11 @@ def test_options_reach_the_world(tmp_path: Path, run: Run) -> None:
     (tmp_path / "world.toml").write_text("sharpness = 3.0\nnoise = 0.25\ndim = 2\n")
     outcome = run("simulate", "synthetic", "--out", tmp_path / "world", *SMALL, "--seed", 5,
                   "--exposure", "mixture", "--confounding", 0.75, "--examination", 0.5,
-                  "--config", tmp_path / "world.toml", "--set", "noise=1.5",
+                  "--preset", "mild", "--config", tmp_path / "world.toml", "--set", "noise=1.5",
                   "--with-truth")  # fmt: skip
     assert outcome.code == 0, outcome.err
     expected = world_of(exposure="mixture", confounding=0.75, examination=0.5, sharpness=3.0,
-                        noise=1.5, dim=2, seed=5).world()  # fmt: skip
+                        quality=1.0, noise=1.5, dim=2, seed=5).world()  # fmt: skip
     found = load_world(tmp_path / "world")
     assert found.name == "synthetic-mixture"
     assert (found.confounding, found.examination, found.noise) == (0.75, 0.5, 1.5)
@@ -191,6 +196,7 @@ def test_a_two_stage_world_has_the_users_and_items_of_its_data(
         ("alike", (), "ratings must differ"),
         ("rated", ("--users", 5), "come from its data"),
         ("rated", ("--exposure", "uniform"), "come from its data"),
+        ("rated", ("--preset", "mild"), "found --preset"),
         ("rated", ("--set", "n_shown=4"), "found 'n_shown'; known are"),
         ("rated", ("--set", "exponnt=1"), "did you mean 'exponent'"),
         ("rated", ("--set", "density=1000", "--set", "epochs=1"), "lower density"),
@@ -241,6 +247,7 @@ SIMULATE, ONLINE = ("simulate", "synthetic", "--out", "new"), ("online", "world"
     [
         *((SIMULATE, "--users", 0), (SIMULATE, "--items", 1), (SIMULATE, "--seed", -1)),
         *((SIMULATE, "--exposure", "fame"), (SIMULATE, "--rates", "many")),
+        (SIMULATE, "--preset", "wild"),
         *((ONLINE, "--k", 0), (ONLINE, "--days", 0), (ONLINE, "--seed", -1)),
         *((ONLINE, "--temperature", -1), (ONLINE, "--k", "ten")),
     ],
@@ -433,12 +440,14 @@ def test_a_test_that_cannot_be_is_one_sentence(
 def test_a_world_is_checked(folder: Path, run: Run) -> None:
     outcome = run("check-world", folder / "world")
     assert outcome.code == 0, outcome.err
-    findings = check_world(load_world(folder / "world"))
-    lines = outcome.out.splitlines()
+    world = load_world(folder / "world")
+    findings = check_world(world)
+    *lines, last = outcome.out.splitlines()
     assert len(lines) == len(findings) > 10
     for line, finding in zip(lines, findings, strict=True):
         assert line.split("  ")[0] == finding.name
         assert line.rstrip().endswith(f"holds: {finding.text}")
+    assert last.split(maxsplit=1) == ["dials", world_dials(world).text]
 
 
 def test_what_fails_is_named_and_exits_2(
@@ -466,10 +475,13 @@ def test_what_fails_is_named_and_exits_2(
 def test_the_findings_as_json(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = run("check-world", folder / "world", "--json")
     assert (outcome.code, outcome.err) == (0, "")
-    findings = check_world(load_world(folder / "world"))
+    world = load_world(folder / "world")
+    findings, dials = check_world(world), world_dials(world)
     assert json.loads(outcome.out) == [
-        {"name": each.name, "ok": True, "text": each.text} for each in findings
-    ]
+        *({"name": each.name, "ok": True, "text": each.text} for each in findings),
+        {"name": "dials", "ok": True, "text": dials.text, "gamma": dials.gamma,
+         "lambda": dials.lam},
+    ]  # fmt: skip
     monkeypatch.setattr(
         checks, "check_world", lambda *_, **__: [Finding("range", False, "a; b; c")]
     )

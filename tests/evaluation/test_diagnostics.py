@@ -74,7 +74,11 @@ def two(log: cp.Interactions, seed: int = 0) -> list[Contestant]:
 
 
 def how(*estimators: str, **settings: object) -> Evaluation:
-    plain = {"estimators": estimators or ("standard", "popularity", "robust"), "k": (5, 10)}
+    plain: dict[str, object] = {
+        "estimators": estimators or ("standard", "popularity", "opponent"),
+        "k": (5, 10),
+    }
+    plain["opponent"] = "own"
     return Evaluation.model_validate(plain | settings)
 
 
@@ -114,8 +118,8 @@ def test_the_result_is_plain_and_complete(found: dict[str, Any], split: cp.Split
     assert found["calibration"] == []
     assert [(each["estimator"], each["candidate"]) for each in found["propensities"]] == [
         ("popularity", None),
-        ("robust", "one"),
-        ("robust", "other"),
+        ("opponent", "one"),
+        ("opponent", "other"),
     ]
     for each in found["propensities"]:
         assert list(each) == [
@@ -238,13 +242,13 @@ def test_memory_changes_nothing_but_how_many_are_scored_at_once(
 
 
 def test_calibration_is_against_the_worlds_propensities(world: World, split: cp.Split) -> None:
-    config = how("standard", "oracle", "popularity", "robust")
+    config = how("standard", "oracle", "popularity", "opponent")
     stage = Stage(split, config, explicit=False, world=world)
     found = diagnostics(stage, two(split.train))
     assert [(each["estimator"], each["candidate"]) for each in found["calibration"]] == [
         ("popularity", None),
-        ("robust", "one"),
-        ("robust", "other"),
+        ("opponent", "one"),
+        ("opponent", "other"),
     ]
     assert found["propensities"][0]["estimator"] == "oracle"
     true = oracle_propensities(world, stage.targets)

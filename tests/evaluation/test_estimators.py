@@ -19,12 +19,19 @@ def log_of(**columns: object) -> cp.Interactions:
 def test_the_names_are_those_of_the_values() -> None:
     assert list(ESTIMATORS) == [each.name for each in ESTIMATORS.values()]
     assert all(each.title and each.assumes.endswith(".") for each in ESTIMATORS.values())
-    assert [name for name, each in ESTIMATORS.items() if not each.weighs] == ["standard"]
-    assert [name for name, each in ESTIMATORS.items() if not each.shared] == ["robust"]
+    assert [name for name, each in ESTIMATORS.items() if not each.weighs] == ["standard", "robust"]
+    assert [name for name, each in ESTIMATORS.items() if not each.propensities] == ["robust"]
 
 
 def test_the_order_of_trust_is_a_property() -> None:
-    assert trusted() == ["logged", "popularity", "propensity", "standard", "robust-shared"]
+    assert trusted() == [
+        "logged",
+        "robust",
+        "dials",
+        "popularity",
+        "propensity",
+        "standard",
+    ]
     levels = [each.trust for each in ESTIMATORS.values() if each.trust]
     assert len(set(levels)) == len(levels)  # no two are trusted alike
 

@@ -15,10 +15,10 @@ Values = dict[str, Any]
 _VALUES = {
     "standard": (0.3120, 0.2980, 0.2710, 0.2634),
     "popularity": (0.0210, 0.0522, 0.0561, 0.0574),
-    "robust-shared": (0.0190, 0.0497, 0.0530, 0.0571),
+    "opponent": (0.0190, 0.0497, 0.0530, 0.0571),
     "oracle": (0.0171, 0.0440, 0.0462, 0.0481),
 }
-_ESS = {"standard": 4000.0, "popularity": 812.4, "robust-shared": 655.2, "oracle": 540.7}
+_ESS = {"standard": 4000.0, "popularity": 812.4, "opponent": 655.2, "oracle": 540.7}
 _METRICS = (("hit", 10, 1.0), ("ndcg", 10, 0.55), ("mrr", 10, 0.42))
 
 
@@ -183,8 +183,33 @@ def _evaluation(names: tuple[str, ...], log: str) -> Values:
         "estimates": estimates,
         "bands": bands,
         "comparisons": comparisons,
+        "dials": _dials(names),
         "diagnostics": _diagnostics(names),
-        "notes": ["robust-shared: 1% of the rows carry 8% of the weight"],
+        "notes": ["opponent: 1% of the rows carry 8% of the weight"],
+    }
+
+
+def _dials(names: tuple[str, ...]) -> Values:
+    """Return leads that shrink as more of taste is exposure, and turn at 70% of it."""
+    dials = [(gamma, lam) for gamma in (0.0, 0.5, 1.0) for lam in (0.0, 0.2, 0.4, 0.8)]
+    leads = []
+    for first in names:
+        for second in names:
+            if first != second:
+                sign = 1 if names.index(first) > names.index(second) else -1
+                value = [sign * (0.07 - 0.1 * lam) for _, lam in dials]
+                low = [each - 0.035 for each in value]
+                own = {"metric": "hit", "k": 10, "first": first, "second": second}
+                leads.append(own | {"value": value, "low": low})
+    return {
+        "dials": dials,
+        "box": [pair for pair in dials if pair[1] < 0.5],
+        "point": (0.55, 0.3),
+        "coefficients": {"popularity": 0.9} | dict.fromkeys(names[1:], 0.4),
+        "n_fitted": 1234,
+        "n_left_out": 0,
+        "error": 0.0,
+        "leads": leads,
     }
 
 
@@ -226,7 +251,7 @@ def _diagnostics(names: tuple[str, ...]) -> Values:
     middles = (np.log10(edges[1:]) + np.log10(edges[:-1])) / 2
     levels = ("0%", "1%", "25%", "50%", "75%", "99%", "100%")
     propensities = []
-    for estimator, centre in (("popularity", -0.9), ("robust-shared", -1.2), ("oracle", -1.1)):
+    for estimator, centre in (("popularity", -0.9), ("opponent", -1.2), ("oracle", -1.1)):
         counts = np.round(900 * np.exp(-((middles - centre) ** 2) / 0.18)).astype(int)
         propensities.append(
             {
@@ -295,7 +320,7 @@ def _diagnostics(names: tuple[str, ...]) -> Values:
             }
             for estimator, correlation, shift in (
                 ("popularity", 0.4312, 0.05),
-                ("robust-shared", 0.3977, -0.1),
+                ("opponent", 0.3977, -0.1),
             )
         ],
     }
@@ -384,7 +409,7 @@ def _verdict(names: tuple[str, ...], best: str) -> Values:
         "metric": "hit",
         "k": 10,
         "smaller_is_better": False,
-        "estimator": "robust-shared",
+        "estimator": "opponent",
         "decided": True,
         "leader": best,
         "recommended": best,
@@ -399,7 +424,7 @@ def _verdict(names: tuple[str, ...], best: str) -> Values:
         "truth": {
             "candidate": best,
             "values": truth,
-            "regret": {"standard": 0.6522, "popularity": 0.0, "robust-shared": 0.0, "oracle": 0.0},
+            "regret": {"standard": 0.6522, "popularity": 0.0, "opponent": 0.0, "oracle": 0.0},
         },
     }
 

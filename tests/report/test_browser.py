@@ -182,7 +182,7 @@ def test_drawn_values_are_the_records(read: Opened, record: Findings) -> None:
     wanted = [
         each.value
         for each in record.estimates
-        if (each.metric, each.estimator) == ("hit", "robust-shared")
+        if (each.metric, each.estimator) == ("hit", "opponent")
     ]
     assert [value for _, value in sorted(drawn)] == wanted
 

@@ -70,6 +70,7 @@ def headings(page: str) -> list[str]:
 def test_a_whole_record_has_every_chapter(record: Findings) -> None:
     page = render(record)
     chapters = [
+        "Where the lead holds",
         "Candidates by estimators",
         "Paired differences",
         "Sensitivity to exposure",
@@ -88,7 +89,7 @@ def test_text_comes_before_charts_and_scripts(record: Findings) -> None:
     page = render(record)
     assert record.verdict is not None
     places = [page.index(each) for each in (
-        record.verdict.headline, "At a glance", 'id="estimates"', 'class="drawing"',
+        record.verdict.headline, "At a glance", 'id="worst-case"', 'class="drawing"',
         'id="figures"', 'id="plotly"',
     )]  # fmt: skip
     assert places == sorted(places)

@@ -36,7 +36,7 @@ pytestmark = [  # few epochs
 FAST = ("candidate.dim=4", "exposure.dim=4", "training.epochs=3", "training.batch_size=128",
         "training.rate=0.05", "validation.n_negatives=20")  # fmt: skip
 QUICK = {"epochs": 3, "batch_size": 256}
-FITTED = ("propensity", "robust", "robust-shared")
+FITTED = ("propensity", "opponent")
 ALL = ("standard", "popularity", *FITTED)
 
 
@@ -167,9 +167,11 @@ def test_weighted_estimates_by_hand(normalise: bool, runs: Path, dataset: Path) 
         robust = (1 / link(g, torch.ones_like(g)))[:, 0].double().numpy()
     events = np.bincount(train.item, minlength=train.n_items)
     popular = events.max() / events[split.test.item]
-    result = evaluate_run(runs / "acl", config=how("popularity", "robust", normalise=normalise))
+    result = evaluate_run(
+        runs / "acl", config=how("popularity", "opponent", opponent="own", normalise=normalise)
+    )
     found = values_of(result)
-    for estimator, weights in (("popularity", popular), ("robust", robust)):
+    for estimator, weights in (("popularity", popular), ("opponent", robust)):
         bottom = weights.sum() if normalise else len(weights)
         for key, rows in expected.items():
             value = (weights * rows).sum() / bottom
@@ -187,15 +189,22 @@ def test_clipping_raises_the_smallest_propensities(runs: Path) -> None:
     assert level[0].value == pytest.approx(standard[0].value, abs=1e-3)
 
 
-def test_the_best_of_the_game_is_its_own_opponent(
+def test_a_runs_own_opponent_is_asked_for_and_never_inferred(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fitted = watch(monkeypatch)
-    evaluate_run(runs / "acl", config=how("robust"))
+    own = evaluate_run(runs / "acl", config=how("opponent", opponent="own"))
     assert fitted == []
-    evaluate_run(runs / "acl", config=how("robust-shared"))
-    evaluate_run(runs / "erm", config=how("robust"))
-    assert len(fitted) == 2
+    other = evaluate_run(runs / "acl", config=how("opponent"))
+    assert len(fitted) == 1
+    assert own.estimates[0].value != other.estimates[0].value
+    with pytest.raises(cp.ConfigError, match="found 'erm', which has none"):
+        evaluate_run(runs / "erm", config=how("opponent", opponent="own"))
+    both = compare_runs(
+        [runs / "acl", runs / "ps"], config=how("standard", "opponent", opponent="own")
+    )
+    assert {each.estimator for each in both.comparisons} == {"standard"}  # weights of their own
+    assert both.estimates[-1].estimator == "opponent"
 
 
 def test_the_same_evaluation_gives_the_same_json(runs: Path) -> None:
@@ -213,7 +222,7 @@ def test_the_memory_changes_nothing(protocol: str, runs: Path) -> None:
     large, small = (
         evaluate_run(
             runs / "attn",
-            config=how("standard", "robust", protocol=protocol, n_negatives=20, memory=memory),
+            config=how("standard", "opponent", protocol=protocol, n_negatives=20, memory=memory),
         )
         for memory in (1 << 28, 4000)
     )
@@ -240,7 +249,7 @@ def test_validation_rows_are_ranked_by_what_came_before(
 
 
 def test_bands_hold_the_estimate_and_widen(runs: Path) -> None:
-    result = evaluate_run(runs / "acl", config=how("popularity", "robust", gamma=(1, 1.5, 3)))
+    result = evaluate_run(runs / "acl", config=how("popularity", "opponent", gamma=(1, 1.5, 3)))
     values = values_of(result)
     assert len(result.bands) == 3 * len(values)
     limits = {
@@ -277,7 +286,7 @@ def test_ratings_have_errors_instead_of_ranks(runs: Path, dataset: Path) -> None
         assert found["standard", "mse", 0] == pytest.approx((gaps**2).mean(), rel=1e-5)
         assert found["standard", "rmse", 0] == found["standard", "mse", 0] ** 0.5
         assert found["standard", "mae", 0] == pytest.approx(np.abs(gaps).mean(), rel=1e-5)
-        assert found["robust", "mse", 0] != pytest.approx(found["standard", "mse", 0], rel=1e-4)
+        assert found["opponent", "mse", 0] != pytest.approx(found["standard", "mse", 0], rel=1e-4)
 
 
 def test_logged_propensities_need_to_be_there(runs: Path, dataset: Path, tmp_path: Path) -> None:
@@ -340,7 +349,7 @@ def test_popularity_itself_can_be_ranked(dataset: Path, tmp_path: Path) -> None:
     split = cp.load_split(dataset)
     events = np.bincount(split.train.item, minlength=split.train.n_items)
     expected = by_hand(np.tile(events.astype(np.float32), (40, 1)), split)
-    for key, value in values_of(evaluate_run(run, config=how("standard", "robust"))).items():
+    for key, value in values_of(evaluate_run(run, config=how("standard", "opponent"))).items():
         if key[0] == "standard":
             assert value == pytest.approx(expected[key[1], key[2]].mean())
 
@@ -382,13 +391,13 @@ def test_given_scores_have_an_opponent_of_their_own(runs: Path, dataset: Path) -
     matrix = matrix_of(runs / "erm", split)
     worse = matrix.copy()
     worse[:, 1::2] *= -1
-    config = how("standard", "robust", opponent=QUICK | {"alpha": 0.1})
+    config = how("standard", "opponent", opponent=QUICK | {"alpha": 0.1})
     found = [
         evaluate_scores(frame_of(each, split), dataset, config).estimates
         for each in (matrix, worse)
     ]
     for estimates in found:
-        assert estimates[-1].estimator == "robust"
+        assert estimates[-1].estimator == "opponent"
         assert estimates[-1].ess < 40
         low, value, high = estimates[-1].low, estimates[-1].value, estimates[-1].high
         assert low is not None
@@ -406,7 +415,7 @@ def test_scores_of_unseen_pairs_alone_have_no_opponent(runs: Path, dataset: Path
     whole, part = (evaluate_scores(each, dataset, config) for each in (frame, unseen))
     assert whole.estimates == part.estimates
     sentence = "needs a candidate's scores of training pairs, and of others; found none with 's"
-    for estimator in ("robust", "robust-shared"):
+    for estimator in ("opponent",):
         with pytest.raises(cp.DataError, match=sentence):
             evaluate_scores(unseen, dataset, how(estimator))
 
@@ -416,7 +425,7 @@ def test_validation_pairs_are_no_training_pairs(runs: Path, dataset: Path) -> No
     frame = frame_of(matrix_of(runs / "erm", split), split)
     untrained = frame.filter(~np.isin(pairs_of(frame, split.train), split.train.pair))
     with pytest.raises(cp.DataError, match="needs a candidate's scores of training pairs"):
-        evaluate_scores(untrained, dataset, how("robust"))
+        evaluate_scores(untrained, dataset, how("opponent"))
 
 
 def test_scores_may_hide_what_was_seen_behind_minus_infinity(runs: Path, dataset: Path) -> None:
@@ -425,7 +434,7 @@ def test_scores_may_hide_what_was_seen_behind_minus_infinity(runs: Path, dataset
     matrix = matrix_of(runs / "erm", split)
     matrix[split.train.user, split.train.item] = -np.inf
     with pytest.raises(cp.DataError):
-        evaluate_scores(frame_of(matrix, split), dataset, how("standard", "robust"))
+        evaluate_scores(frame_of(matrix, split), dataset, how("standard", "opponent"))
 
 
 def test_the_opponent_meets_logits_that_fit_the_pairs_it_plays_on(
@@ -444,7 +453,7 @@ def test_the_opponent_meets_logits_that_fit_the_pairs_it_plays_on(
 
     monkeypatch.setattr(propensities, "opponent", spy)
     split = cp.load_split(dataset)
-    config = how("robust", opponent=QUICK | {"n_negatives": 1})
+    config = how("opponent", opponent=QUICK | {"n_negatives": 1})
     evaluate_scores(frame_of(matrix_of(runs / "erm", split), split), dataset, config)
     said, observed = np.mean(met, axis=0)
     assert observed == pytest.approx(0.5, abs=0.01)
@@ -500,8 +509,8 @@ def test_other_test_rows_leave_the_exposure_models_of_a_run_as_they_are(
         for place, data in enumerate((dataset, tmp_path / "other"))
     ]
     assert values_of(results[0]) != values_of(results[1])  # judged on other rows
-    assert len(states) == 6
-    for first, second in zip(states[:3], states[3:], strict=True):
+    assert len(states) == 4
+    for first, second in zip(states[:2], states[2:], strict=True):
         assert equal(first, second)
     assert not equal(states[0], states[1])
 
@@ -514,7 +523,7 @@ def test_other_test_rows_leave_the_opponent_of_given_scores_as_it_is(
     frame = frame_of(matrix_of(runs / "erm", split), split)
     states = watch(monkeypatch)
     for data in (dataset, tmp_path / "other"):
-        evaluate_scores(frame, data, how("robust"))
+        evaluate_scores(frame, data, how("opponent"))
     assert len(states) == 2
     assert equal(*states)
 
@@ -525,7 +534,7 @@ def test_other_test_rows_leave_the_opponent_of_given_scores_as_it_is(
 def test_a_run_and_its_copy_do_not_differ(runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "erm", tmp_path / "copy")
     result = compare_runs([runs / "erm", tmp_path / "copy"], config=how())
-    shared = [each for each in ALL if each != "robust"]  # under its own weights, each is alone
+    shared = ALL
     assert len(result.comparisons) == len(shared) * 3 * 2
     assert {each.estimator for each in result.comparisons} == set(shared)
     for each in result.comparisons:
@@ -541,7 +550,7 @@ def test_a_run_and_its_copy_do_not_differ(runs: Path, tmp_path: Path) -> None:
 
 def test_a_difference_is_that_of_the_estimates_and_turns_with_the_order(runs: Path) -> None:
     names = ["erm", "attn"]
-    config = how("standard", "popularity", "robust-shared")
+    config = how("standard", "popularity", "opponent")
     there, back = (
         compare_runs([runs / each for each in order], config=config)
         for order in (names, names[::-1])
@@ -563,7 +572,7 @@ def test_a_difference_is_that_of_the_estimates_and_turns_with_the_order(runs: Pa
 
 
 def test_who_else_is_compared_does_not_change_a_runs_own_estimates(runs: Path) -> None:
-    config = how("standard", "popularity", "propensity", "robust")
+    config = how("standard", "popularity", "propensity")
     together = compare_runs([runs / "erm", runs / "acl", runs / "attn"], config=config)
     for name in ("erm", "acl", "attn"):
         own = tuple(each for each in together.estimates if each.candidate == name)
@@ -633,7 +642,7 @@ def test_scores_are_compared_with_runs_on_the_same_rows(runs: Path, dataset: Pat
     split = cp.load_split(dataset)
     frame = frame_of(matrix_of(runs / "erm", split), split)
     other = frame.with_columns(score=-pl.col("score"))
-    config = how("standard", "popularity", "robust-shared")
+    config = how("standard", "popularity", "opponent")
     result = compare_runs([runs / "erm"], config=config, scores={"same": frame, "turned": other})
     values = values_of(result, "candidate")
     for key in (key for key in values if key[0] == "erm"):
@@ -660,8 +669,8 @@ def test_scores_that_cannot_be_played_with_the_others_stand_aside(
     run = runs / ("attn" if why == "histories" else "erm")
     states = watch(monkeypatch)
     with pytest.warns(cp.CounterplayWarning, match=f"not against {', '.join(scores)}, for want"):
-        compare_runs([run], config=how("robust-shared"), scores=scores)
-    evaluate_run(run, config=how("robust-shared"))
+        compare_runs([run], config=how("opponent"), scores=scores)
+    evaluate_run(run, config=how("opponent"))
     assert equal(*states)  # the opponent of the run alone
 
 

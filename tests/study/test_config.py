@@ -107,7 +107,7 @@ def test_ratings_are_predicted_by_all_but_popularity() -> None:
 
 def test_estimators_follow_from_the_data(split: cp.Split) -> None:
     logged = split_of(propensity=np.full(200, 0.5))
-    usual = ("standard", "popularity", "robust-shared")
+    usual = ("standard", "popularity", "dials", "robust")
     assert settings().check(split, world=False).estimators == usual
     assert settings().check(logged, world=False).estimators == (*usual, "logged")
     assert settings().check(split, world=True).estimators == (*usual, "oracle")
@@ -137,7 +137,7 @@ def test_estimators_follow_from_the_data(split: cp.Split) -> None:
         ({"training": {"loss": "squared"}}, "rank or predict ratings"),
         ({"model": "pop"}, "must have something to learn"),
         ({"feedback": "ratings"}, "needs ratings; found a log without"),
-        ({"evaluation": {"estimators": ("robust",)}}, "estimator whose weights all"),
+        ({"evaluation": {"estimators": ("opponent",)}}, "estimator whose weights all"),
         ({"evaluation": {"estimators": ("oracle",)}}, "estimator whose weights all"),
         ({"evaluation": {"estimators": ("standard", "logged")}}, "needs propensities"),
         ({"evaluation": {"protocol": "sampled", "n_negatives": 295}}, "take fewer"),

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import pytest
@@ -14,8 +14,12 @@ from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
 from counterplay.evaluation.records import (
     CandidateEstimate,
     Comparison,
+    DialsRecord,
     EvaluationRecord,
+    LeadMap,
 )
+from counterplay.simulation.sequential import users_needed
+from counterplay.study.records import Verdict
 from counterplay.study.verdict import verdict
 
 Case = tuple[EvaluationRecord, dict[str, dict[str, float]], str]
@@ -141,22 +145,22 @@ def test_nobody_is_shipped_who_is_not_beyond_chance_before_everybody(
 
 
 @given(cases())
-def test_nobody_is_said_to_agree_who_is_not_sure(
-    case: Case,
-) -> None:
+def test_whoever_prefers_another_is_a_reservation(case: Case) -> None:
     found = verdict(case[0])
-    others = [each for each in found.choices if each.estimator not in ("oracle", found.estimator)]
-    agreed = found.decided and len(others) > 0
-    agreed = agreed and all(each.candidate == found.leader for each in others)
-    agreed = agreed and all(each.decided for each in others)
-    assert ("Every estimator agrees" in found.headline) == agreed
     for each in found.choices:
         rivals = [
-            other.p <= 1 - other.level
+            other.decided
             for other in case[0].comparisons
             if other.estimator == each.estimator and each.candidate in (other.first, other.second)
         ]
         assert each.decided == (len(rivals) > 0 and all(rivals))
+        title = ESTIMATORS[each.estimator].title
+        said = [text for text in found.reservations if text.startswith(title)]
+        dissents = each.candidate != found.leader and ESTIMATORS[each.estimator].trust > 0
+        assert len(said) == dissents
+        if said:
+            assert each.candidate in said[0]
+            assert ("would ship" in said[0]) == each.decided
 
 
 @given(cases())
@@ -199,75 +203,48 @@ def test_the_truth_names_the_best_and_no_choice_gains_on_it(
         assert (regret == 0) == (known[choice.candidate] == best)
 
 
-def test_the_headline_says_who_disagrees() -> None:
+def test_the_headline_says_what_to_do_and_reservations_who_disagrees() -> None:
     values = {
         "standard": {"pop": 0.9, "acl": 0.2},
         "popularity": {"pop": 0.2, "acl": 0.3},
-        "robust-shared": {"pop": 0.1, "acl": 0.3},
+        "propensity": {"pop": 0.1, "acl": 0.3},
         "oracle": {"pop": 0.1, "acl": 0.2},
     }
     found = verdict(made_up(values, flip=1.87), true({"pop": 0.1, "acl": 0.2}))
-    assert found.headline == (
-        "Ship acl. The robust evaluation ships it too. Standard offline evaluation would have "
-        "shipped pop. In truth acl is the best."
-    )
-    assert found.sentences[-5:] == (
+    assert found.headline == "Ship acl. In truth acl is the best."
+    assert found.reservations == ("Standard offline evaluation would ship pop.",)
+    assert found.sentences[-4:] == (
         "acl stays before pop unless the odds of exposure are off by 1.8×.",
         "In truth acl is the best, with hit@10 0.2000.",
-        "Standard offline evaluation lost 50.0% of that by its choice, and promised 9.0 times what "
-        "is true of pop.",
-        "Weighting by popularity chose it, and promised 1.5 times what is true of acl.",
-        "The robust evaluation chose it, and promised 1.5 times what is true of acl.",
-    )
-    disputed = verdict(made_up(values | {"robust-shared": {"pop": 0.3, "acl": 0.1}}))
-    assert disputed.headline == (
-        "Ship acl. Standard offline evaluation would have shipped pop. One reservation: the robust "
-        "evaluation prefers pop."
+        "Standard offline evaluation lost 50.0% of that by its choice, and overestimated pop by a "
+        "factor of 9.0.",
+        "Weighting by popularity chose it, and overestimated acl by a factor of 1.5.",
     )
     assert not any("true propensities" in each for each in found.sentences)
-    agreed = verdict(made_up({"standard": {"a": 1.0, "b": 0.5}, "logged": {"a": 1.0, "b": 0.5}}))
-    assert agreed.headline == "Ship a. Every estimator agrees."
+    assert (found.left, found.online, found.next_steps) == ((), None, ())
 
 
-def doubted(estimators: set[str], **given: Any) -> str:
-    """Return the headline where `a` leads everywhere, and these estimators are not sure of it."""
-    names = ("standard", "popularity", "robust-shared")
-    values = {name: {"a": 0.5, "b": 0.25} for name in names}
+def doubted(estimators: set[str], **given: Any) -> Verdict:
+    """Return the verdict where `a` leads everywhere, and these estimators are not sure of it."""
+    values = {name: {"a": 0.5, "b": 0.25} for name in ("standard", "popularity", "propensity")}
     unsure = made_up(values, unsure=lambda each: each.estimator in estimators, **given)
-    return verdict(unsure).headline
+    return verdict(unsure)
 
 
-def test_the_headline_says_who_is_not_sure() -> None:
-    assert doubted(set()) == "Ship a. Every estimator agrees."
-    assert doubted({"standard", "robust-shared"}) == (
-        "Ship a. The others choose it too, but not beyond chance."
-    )
-    assert doubted({"standard"}) == (
-        "Ship a. The robust evaluation ships it too. Standard offline evaluation chooses it too, "
-        "but not beyond chance."
-    )
-    assert doubted({"popularity"}) == (
-        "Undecided: a leads, but not beyond chance; b may be as good."
-    )
-    values = {"popularity": {"a": 0.5, "b": 0.25}, "standard": {"a": 0.2, "b": 0.25}}
-    evaluation = made_up(values | {"propensity": {"a": 0.2, "b": 0.25}}, width=0.1)
-    assert verdict(evaluation).headline == (
-        "Ship a. Standard offline evaluation puts b first, but not beyond chance. One reservation: "
-        "weighting by a fitted exposure model prefers b, but not beyond chance."
-    )
+def test_only_doubt_of_the_decisive_estimator_leaves_it_undecided() -> None:
+    assert doubted({"standard", "propensity"}).headline == "Ship a."
+    found = doubted({"popularity"})
+    assert found.headline == "Undecided: a is first, but not beyond chance against b."
+    assert found.left == ("a", "b")
 
 
-@pytest.mark.parametrize(
-    ("flip", "factor"), [(1.0, "1.01×"), (1.17, "1.1×"), (1.25, None), (3.0, None), (None, None)]
-)
-def test_a_small_error_that_would_turn_it_is_a_reservation(
-    flip: float | None, factor: str | None
-) -> None:
-    reservation = f" One reservation: b may be better if the odds of exposure are off by {factor}."
-    assert doubted(set(), flip=flip) == "Ship a. Every estimator agrees." + (
-        reservation if factor else ""
-    )
-    assert "One reservation" not in doubted({"popularity"}, flip=flip)  # chance is doubt enough
+@pytest.mark.parametrize("flip", [1.0, 1.17, 1.25, 3.0, None])
+def test_a_small_error_that_would_turn_it_is_a_reservation(flip: float | None) -> None:
+    found = doubted(set(), flip=flip)
+    small = flip is not None and flip < 1.25
+    assert len(found.reservations) == small
+    assert any("odds of exposure" in each for each in found.sentences) == (not small)
+    assert doubted({"popularity"}, flip=flip).reservations == ()  # chance is doubt enough
 
 
 def test_the_rival_that_would_turn_it_first_is_named() -> None:
@@ -279,8 +256,7 @@ def test_the_rival_that_would_turn_it_first_is_named() -> None:
     found = verdict(evaluation.model_copy(update={"comparisons": tuple(nearer)}))
     assert found.choices[0].runner_up == "b"
     assert (found.choices[0].turned_by, found.choices[0].flip) == ("c", 1.2)
-    assert found.sentences[-1].startswith("a stays before c unless")
-    assert "c may be better if the odds of exposure are off by 1.2×" in found.headline
+    assert found.reservations == ("a stays before c unless the odds of exposure are off by 1.2×.",)
 
 
 @pytest.mark.parametrize(
@@ -295,7 +271,7 @@ def test_the_rival_that_would_turn_it_first_is_named() -> None:
 )
 def test_what_would_turn_it(flip: float | None, expected: str) -> None:
     values = {"popularity": {"a": 0.5, "b": 0.25}}
-    assert verdict(made_up(values, flip=flip)).sentences[-1] == expected
+    assert expected in verdict(made_up(values, flip=flip)).said
 
 
 def test_standard_knows_no_odds_and_equals_have_no_order_to_turn() -> None:
@@ -307,15 +283,15 @@ def test_standard_knows_no_odds_and_equals_have_no_order_to_turn() -> None:
 
 
 def test_too_few_users_for_an_interval() -> None:
-    found = verdict(made_up({"robust-shared": {"a": 0.5, "b": 0.25}}, width=None))
-    assert found.headline.startswith("Undecided: a leads, but not beyond chance; b may be")
+    found = verdict(made_up({"popularity": {"a": 0.5, "b": 0.25}}, width=None))
+    assert found.headline.startswith("Undecided: a is first, but not beyond chance against b")
     assert "with too few users for an interval" in found.sentences[0]
 
 
 def test_a_third_that_may_be_as_good_is_named_though_the_second_is_beaten() -> None:
     values = {"popularity": {"a": 0.5, "b": 0.4, "c": 0.3}}
     evaluation = made_up(values, width=0.05, unsure=lambda each: each.second == "c")
-    assert "c may be as good" in verdict(evaluation).headline
+    assert "against c" in verdict(evaluation).headline
 
 
 def test_the_old_system_is_kept_and_not_shipped() -> None:
@@ -328,3 +304,79 @@ def test_a_world_without_demand_has_nothing_to_lose() -> None:
     assert found.truth is not None
     assert found.truth.regret == {"standard": 0.0}
     assert found.sentences[-1] == "Standard offline evaluation chose one that is as good."
+
+
+DIALS = tuple(product((0.0, 0.5, 1.0), (0.0, 0.2, 0.4)))
+
+
+def over_the_box(
+    base: float, by_gamma: float = 0.0, by_lambda: float = 0.0, *, rivals: int = 1
+) -> EvaluationRecord:
+    """Return an evaluation whose leader `a` has these lower ends over the dials."""
+    names = [f"b{place}" for place in range(rivals)]
+    lows = tuple(base + by_gamma * gamma + by_lambda * lam for gamma, lam in DIALS)
+    values = {"a": 0.4} | dict.fromkeys(names, 0.3)
+    record = made_up(
+        {"robust": values, "dials": values | {"a": 0.31}},
+        unsure=lambda each: each.estimator == "robust" and min(lows) <= 0,
+    )
+    leads = [LeadMap(metric="hit", k=10, first="a", second=b, value=lows, low=lows) for b in names]
+    dials = DialsRecord(
+        dials=DIALS, box=DIALS, point=(0.5, 0.2), coefficients={"popularity": 1.0, "a": 0.5},
+        n_fitted=500, n_left_out=0, error=0.0, leads=tuple(leads),
+    )  # fmt: skip
+    return record.model_copy(update={"dials": dials})
+
+
+@pytest.mark.parametrize(
+    ("lows", "said"),
+    [
+        ((0.1,), "Ship a."),
+        ((0.1, 0, -0.33), "a leads unless more than 20% of the personal signal"),
+        ((0.01, 0, -0.33), "a leads unless part of the personal signal in the clicks is exposure"),
+        ((0.6, -1), "a leads unless more than 50% of popularity is exposure"),
+        ((0.01, -1), "a leads unless part of popularity is exposure"),
+        ((-0.4, 1), "a leads unless less than 50% of popularity is exposure"),
+        ((0.1, -1, -1), "Undecided: a is first, but not beyond chance"),
+        ((0.0,), "Undecided: a is first, but not beyond chance against b0."),
+    ],
+)
+def test_a_lead_is_said_with_the_part_of_the_box_that_it_holds_on(
+    lows: tuple[float, ...], said: str
+) -> None:
+    found = verdict(over_the_box(*lows))
+    assert found.estimator == "robust"
+    assert found.headline.startswith(said)
+    assert (found.recommended == "a") == said.startswith("Ship")
+
+
+def test_who_is_left_and_the_test_that_would_decide() -> None:
+    found = verdict(over_the_box(0.1, 0, -1, rivals=2))
+    assert found.left == ("a", "b0", "b1")
+    assert found.online is not None
+    assert (found.online.candidate, found.online.rival) == ("a", "b0")
+    assert found.online.difference == pytest.approx(0.01)
+    users = users_needed(0.3, 0.21, 0.01, relative=False)
+    assert found.online.users == users
+    assert f"{users:,} users in each arm" in found.next_steps[-1]
+    assert found.next_steps[0] == "Still in the race: a, b0, b1."
+
+
+def test_what_no_test_can_find_is_said() -> None:
+    record = over_the_box(0.0)
+    same = [
+        each.model_copy(update={"value": 0.3}) if each.estimator == "dials" else each
+        for each in record.estimates
+    ]
+    found = verdict(record.model_copy(update={"estimates": tuple(same)}))
+    assert found.online is not None
+    assert found.online.users is None
+    assert "no online test of a usual size" in found.next_steps[-1]
+
+
+def test_a_click_model_of_few_rows_is_a_reservation() -> None:
+    record = over_the_box(0.1)
+    assert record.dials is not None
+    few = record.dials.model_copy(update={"n_fitted": 30})
+    found = verdict(record.model_copy(update={"dials": few}))
+    assert any("30 rows only" in each for each in found.reservations)

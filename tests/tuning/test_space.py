@@ -116,8 +116,8 @@ def test_one_number_fixes_a_setting(tmp_path: Path) -> None:
         ("space.rate=fast", "a list; found space.rate="),
         ("space.exposure=['popularity']", "cf, gmf, mlp, ncf, attn; found 'popularity'"),
         (
-            "selection.estimator=robust-shared",
-            "one of standard, popularity, propensity, logged; found 'robust-shared'",
+            "selection.estimator=opponent",
+            "one of standard, popularity, propensity, logged; found 'opponent'",
         ),
         ("training.loss=squared", "selected by ranks"),
         ("training.seed=1", "seed is that of the whole tuning"),

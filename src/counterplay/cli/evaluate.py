@@ -9,7 +9,13 @@ import typer
 
 from counterplay.cli import console
 from counterplay.cli.arguments import by_stem, check_out
-from counterplay.cli.options import Data, Json, Protocol, Seed, several_settings
+from counterplay.cli.options import (
+    Data,
+    Json,
+    Protocol,
+    Seed,
+    several_settings,
+)
 from counterplay.data.files import write_json
 from counterplay.display import named
 from counterplay.errors import ConfigError
@@ -45,12 +51,12 @@ _World = Annotated[
 ]
 
 
-def _estimators(default: str) -> Any:
+def _estimators() -> Any:
     return typer.Option(
         "--estimators",
         "--estimator",
         help=f"Estimators, one or more of: {', '.join(ESTIMATORS)}.",
-        show_default=default,
+        show_default="standard, popularity, dials, robust",
     )
 
 
@@ -68,7 +74,7 @@ def evaluate(
     world: _World = None,
     protocol: Protocol = None,
     k: _Cutoffs = None,
-    estimator: Annotated[list[str] | None, _estimators("standard, popularity, robust")] = None,
+    estimator: Annotated[list[str] | None, _estimators()] = None,
     gamma: _Gammas = None,
     part: _Part = None,
     seed: Seed = None,
@@ -115,9 +121,7 @@ def compare(
     world: _World = None,
     protocol: Protocol = None,
     k: _Cutoffs = None,
-    estimator: Annotated[
-        list[str] | None, _estimators("standard, popularity, robust-shared")
-    ] = None,
+    estimator: Annotated[list[str] | None, _estimators()] = None,
     gamma: _Gammas = None,
     part: _Part = None,
     seed: Seed = None,
@@ -127,15 +131,12 @@ def compare(
 ) -> None:
     """Compare candidates on the same rows: differences, intervals, p-values and sensitivity.
 
-    Example: counterplay compare runs/erm runs/game --k 10 --estimators popularity robust-shared
+    Example: counterplay compare runs/erm runs/game --k 10 --estimators popularity robust
     """
     from counterplay.runs.candidates import compare_runs
 
     check_out(out, *(scores or ()), ending=".json")
     settings = _settings(protocol, k, estimator, gamma, part, seed, assignments)
-    if "estimators" not in settings.model_fields_set:
-        usual = tuple(each.name for each in ESTIMATORS.values() if each.usual and not each.needs)
-        settings = settings.model_copy(update={"estimators": usual})
     given = by_stem(scores or ())
     with console.notes(), console.working(f"comparing {len(runs) + len(given)} candidates"):
         result = compare_runs(runs, data, settings, scores=given, world=world)

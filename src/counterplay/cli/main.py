@@ -18,6 +18,7 @@ import typer
 import counterplay
 from counterplay.cli import console, signals
 from counterplay.cli.arguments import spread
+from counterplay.cli.checks import check_world
 from counterplay.cli.datasets import datasets, download
 from counterplay.cli.evaluate import compare, evaluate
 from counterplay.cli.options import Command, Group
@@ -28,7 +29,7 @@ from counterplay.cli.serving import export, recommend
 from counterplay.cli.train import train
 from counterplay.cli.tune import tune
 from counterplay.cli.usage import UsageError, sentence
-from counterplay.cli.worlds import check_world, online, simulate
+from counterplay.cli.worlds import online, simulate
 from counterplay.errors import CheckpointError, ConfigError, CounterplayError, DataError
 
 NAME = "counterplay"

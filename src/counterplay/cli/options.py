@@ -88,3 +88,23 @@ def _plain(parameters: list[Any]) -> list[Any]:
             each.help = f"{each.help} [dim]\\[default: {each.show_default}][/dim]"
             each.show_default = False
     return parameters
+
+
+PopularityShare = Annotated[
+    float | None,
+    typer.Option(
+        help="Share of popularity that is exposure, if you know it (0 to 1).",
+        min=0,
+        max=1,
+        show_default="unknown",
+    ),
+]
+PersonalShare = Annotated[
+    float | None,
+    typer.Option(
+        help="Share of the personal signal in clicks that is exposure, if you know it (0 to 1).",
+        min=0,
+        max=1,
+        show_default="unknown: up to 0.4",
+    ),
+]

@@ -10,7 +10,15 @@ import typer
 
 from counterplay.cli import console
 from counterplay.cli.arguments import by_stem
-from counterplay.cli.options import Config, Json, Seed, model_option, several_settings
+from counterplay.cli.options import (
+    Config,
+    Json,
+    PersonalShare,
+    PopularityShare,
+    Seed,
+    model_option,
+    several_settings,
+)
 from counterplay.display import named
 from counterplay.learning.methods import METHODS
 
@@ -82,6 +90,8 @@ def run(
     epochs: Annotated[
         int | None, typer.Option(help="Maximum number of epochs.", min=1, show_default="100")
     ] = None,
+    popularity_share: PopularityShare = None,
+    personal_share: PersonalShare = None,
     seed: Seed = None,
     config: Config = None,
     assignments: Annotated[list[str] | None, several_settings("evaluation.k=[5,20]")] = None,
@@ -102,6 +112,8 @@ def run(
         "model": model,
         "feedback": feedback,
         "training.epochs": epochs,
+        "evaluation.dials.popularity_share": popularity_share,
+        "evaluation.dials.personal_share": personal_share,
         "seed": seed,
     }
     columns = {"user": user, "item": item, "rating": rating, "time": time, "order": order}
@@ -134,14 +146,16 @@ def demo(
 
 
 def demo_world(folder: Path, seed: int) -> Path:
-    """Make the demo's world, unless it is there: a recommender that follows its own scores."""
+    """Make the demo's world, unless it is there: its dials are near those of public data."""
     from counterplay.simulation.synthetic import Synthetic
     from counterplay.simulation.writing import write_world
 
     place = folder / f"world-{seed}"
     if not place.exists():
-        wilful = Synthetic(n_users=2000, n_items=500, n_shown=60, sharpness=3, seed=seed)
-        write_world(wilful.world(), place, rates=(1.0, 0.1, 0.5))
+        settings = Synthetic(
+            n_users=2000, n_items=500, n_shown=60, preset="strong", quality=1.2, seed=seed
+        )
+        write_world(settings.world(), place, rates=(1.0, 0.1, 0.5))
     return place
 
 

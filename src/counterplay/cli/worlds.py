@@ -1,4 +1,4 @@
-"""`counterplay simulate`, `online` and `check-world`: worlds whose truth is known."""
+"""`counterplay simulate` and `counterplay online`: worlds whose truth is known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from counterplay.cli import console
 from counterplay.cli.arguments import check_out
 from counterplay.cli.options import Config, Json, Seed, several_settings
 from counterplay.data.files import write_json
-from counterplay.errors import ConfigError, DataError
+from counterplay.errors import ConfigError
 
 if TYPE_CHECKING:
     from counterplay.data.splits import Split
@@ -36,6 +36,14 @@ Items = Annotated[
 Exposure = Annotated[
     Literal["uniform", "popularity", "history", "mixture"] | None,
     typer.Option(help="Policy that decided what users saw, for synthetic.", show_default="history"),
+]
+Preset = Annotated[
+    Literal["mild", "medium", "strong"] | None,
+    typer.Option(
+        help="Share of the personal part of clicks that is exposure, for synthetic: mild (30%), "
+        "medium (45%) or strong (60%).",
+        show_default="none",
+    ),
 ]
 Confounding = Annotated[
     float | None,
@@ -97,6 +105,7 @@ def simulate(
     users: Users = None,
     items: Items = None,
     exposure: Exposure = None,
+    preset: Preset = None,
     confounding: Confounding = None,
     examination: Examination = None,
     rates: Rates = None,
@@ -122,6 +131,7 @@ def simulate(
         "n_users": users,
         "n_items": items,
         "exposure": exposure,
+        "preset": preset,
         "confounding": confounding,
         "examination": examination,
         "seed": seed,
@@ -176,7 +186,7 @@ def _made(
     from counterplay.data.directory import load
     from counterplay.simulation.two_stage import TwoStage
 
-    for name in ("n_users", "n_items", "exposure"):
+    for name in ("n_users", "n_items", "exposure", "preset"):
         if options.pop(name) is not None:
             raise ConfigError(
                 "users, items and exposure of a two-stage world come from its data; found "
@@ -267,30 +277,3 @@ def _show(result: dict[str, Any]) -> None:
             ],
         },
     )
-
-
-def check_world(
-    world: WorldDirectory,
-    seed: Annotated[int, typer.Option(help="Random seed of the check.", min=0)] = 0,
-    as_json: Json = False,
-) -> None:
-    """Check that a world is correct: probabilities, logs, frequencies and propensities.
-
-    Example: counterplay check-world world
-    """
-    from counterplay.simulation.checks import check_world as checked
-    from counterplay.simulation.store import load_world
-
-    with console.working(f"checking {world.name}"):
-        findings = checked(load_world(world), seed=seed)
-    if as_json:
-        console.print_json(
-            [{"name": each.name, "ok": bool(each.ok), "text": each.text} for each in findings]
-        )
-    else:
-        console.print_pairs(
-            {each.name: f"{'holds' if each.ok else 'FAILS'}: {each.text}" for each in findings}
-        )
-    failed = [each for each in findings if not each.ok]
-    if failed:
-        raise DataError(failed[0].text)

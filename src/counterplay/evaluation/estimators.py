@@ -111,7 +111,7 @@ def _fitted(kind: Literal["propensity", "opponent"]) -> Propensities:
         from counterplay.evaluation.propensities import fitted_propensities, own_propensities
 
         rows, opponent = (stage.train, stage.seen, stage.targets), stage.config.opponent
-        if opponent == "own":
+        if opponent.as_trained:
             return own_propensities(contestant, *rows)
         return fitted_propensities(
             kind, rivals, *rows, opponent, stage.config.seed, progress=stage.progress

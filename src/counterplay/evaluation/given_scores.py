@@ -43,7 +43,7 @@ def given_candidate(name: str, table: Table, stage: Stage) -> Contestant:
             "compare like with like"
         )
     scores = read_scores(table, stage.split.interactions, targets.user)
-    pairs, n_negatives = scores.pairs, stage.config.fitted_opponent.n_negatives
+    pairs, n_negatives = scores.pairs, stage.config.opponent.n_negatives
     observed = np.isin(pairs, train.pair)
     model = batches = None
     if observed.any() and not observed.all():
@@ -55,7 +55,7 @@ def given_candidate(name: str, table: Table, stage: Stage) -> Contestant:
             pairs // train.n_items,
             pairs % train.n_items,
             observed,
-            batch_size=stage.config.fitted_opponent.game(train, 0).batch_size,
+            batch_size=stage.config.opponent.game(train, 0).batch_size,
             n_negatives=n_negatives,
         )
     return Contestant(name, scores, model, batches=batches)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from counterplay.errors import ConfigError, CounterplayWarning, DataError
 from counterplay.learning.batches import Batches, PairBatches
@@ -56,6 +56,7 @@ class OpponentSettings(BaseModel):
         epochs: Maximum number; it stops when the objective stands still.
         n_negatives: Sampled items a row.
         batch_size: Rows a batch, at most; a short log has smaller ones, to be learnt from at all.
+        as_trained: Take the exposure model that each run was trained with, and fit none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -68,6 +69,13 @@ class OpponentSettings(BaseModel):
     epochs: Annotated[int, Field(ge=1)] = 50
     n_negatives: Annotated[int, Field(ge=1)] = 4
     batch_size: Annotated[int, Field(ge=1)] = 8192
+    as_trained: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own(cls, given: object) -> object:
+        """Read "own" as the exposure model of each run."""
+        return {"as_trained": True} if given == "own" else given
 
     def game(self, log: Interactions, seed: int) -> Game:
         """Return how to fit it."""
@@ -78,7 +86,7 @@ class OpponentSettings(BaseModel):
             seed=seed,
             exposure_rate=self.rate,
             batch_size=min(self.batch_size, max(1, len(log) // _STEPS)),
-            **self.model_dump(exclude={"kind", "dim", "floor", "batch_size"}),
+            **self.model_dump(exclude={"kind", "dim", "floor", "batch_size", "as_trained"}),
         )
 
     def build(self, log: Interactions, seed: int, own: ModelSettings | None = None) -> Scorer:

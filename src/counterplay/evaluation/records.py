@@ -288,7 +288,7 @@ class EvaluationRecord(Shown, Record):
     @model_serializer(mode="wrap")
     def _written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what a comparison or a study adds, where this is none."""
-        absent = {"comparisons", "diagnostics"} - self.model_fields_set
+        absent = {"comparisons", "dials", "diagnostics"} - self.model_fields_set
         return {name: value for name, value in dump(self).items() if name not in absent}
 
     def to_rows(self) -> list[dict[str, Any]]:

@@ -85,15 +85,10 @@ class Evaluation(BaseModel):
     level: Share = 0.95
     n_resamples: Annotated[int, Field(validate_default=True)] = 1000
     part: Literal["test", "validation"] = "test"
-    opponent: OpponentSettings | Literal["own"] = OpponentSettings()
+    opponent: OpponentSettings = OpponentSettings()
     dials: DialSettings = DialSettings()
     memory: Annotated[int, Field(ge=1)] = MEMORY
     seed: Annotated[int, Field(ge=0)] = 0
-
-    @property
-    def fitted_opponent(self) -> OpponentSettings:
-        """How an exposure model is fitted where no candidate brings one."""
-        return OpponentSettings() if self.opponent == "own" else self.opponent
 
     @field_validator("n_resamples")
     @classmethod
@@ -150,7 +145,7 @@ class Stage:
 
     def shares(self, estimator: EstimatorName) -> bool:
         """Tell whether all contestants have the same weights, so that they can be compared."""
-        own = self.config.opponent == "own" and estimator in ("propensity", "opponent")
+        own = self.config.opponent.as_trained and estimator in ("propensity", "opponent")
         return ESTIMATORS[estimator].shared and not own
 
     def worst_case(self, contestants: Sequence[Contestant]) -> WorstCase:

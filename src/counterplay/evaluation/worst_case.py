@@ -7,6 +7,7 @@ held-out rows are weighted at each pair of dials (`counterplay.metrics.dials`).
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Annotated
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from counterplay.errors import CounterplayWarning, DataError
 from counterplay.evaluation.records import CandidateEstimate, Comparison, DialsRecord, LeadMap
-from counterplay.metrics.click_model import N_NEGATIVES, fit_click_model
+from counterplay.metrics.click_model import N_NEGATIVES, ClickModel, fit_click_model
 from counterplay.metrics.dials import (
     GAMMAS,
     LAMBDAS,
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from counterplay.evaluation.propensities import Contestant
     from counterplay.evaluation.records import Key
     from counterplay.evaluation.stage import Stage
-    from counterplay.metrics.click_model import ClickModel, Exposures
+    from counterplay.metrics.click_model import Exposures
 
 ROBUST = "robust"
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -115,17 +117,26 @@ def worst_case(stage: Stage, contestants: Sequence[Contestant]) -> WorstCase:
     apart = stage.config.part == "test" and len(validation) > 0
     personal = [each.scores for each in contestants if each.is_personal]
     unseen = stage.seen.n_items - np.bincount(stage.seen.user)
-    model = fit_click_model(
-        validation if apart else stage.targets,
-        personal,
-        train=stage.split.train if apart else stage.seen,
-        seen=stage.seen,
-        lambdas=settings.map().lambdas,
-        rng=stage.streams.numpy("click model"),
-        n_folds=1 if apart else _FOLDS,
-        n_negatives=int(np.clip(np.median(unseen) // 2, 1, N_NEGATIVES)),
-        memory=stage.config.memory,
-    )
+    try:
+        model = fit_click_model(
+            validation if apart else stage.targets,
+            personal,
+            train=stage.split.train if apart else stage.seen,
+            seen=stage.seen,
+            lambdas=settings.map().lambdas,
+            rng=stage.streams.numpy("click model"),
+            n_folds=1 if apart else _FOLDS,
+            n_negatives=int(np.clip(np.median(unseen) // 2, 1, N_NEGATIVES)),
+            memory=stage.config.memory,
+        )
+    except DataError as error:  # too few rows, or users who have seen everything
+        warnings.warn(
+            f"what is personal in the clicks could not be judged ({error}): the worst case is "
+            "over popularity alone",
+            CounterplayWarning,
+            stacklevel=2,
+        )
+        model = ClickModel.impersonal(stage.train, len(personal), settings.map().lambdas)
     targets = stage.targets
     ranks = candidate_ranks(personal, targets, stage.seen, memory=stage.config.memory)
     exposures = model.at(targets.user, targets.item, ranks)

@@ -13,13 +13,19 @@ c_i are the training clicks of an item. The sums over users are those of `item_s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from scipy.special import logsumexp, softmax
 
 from counterplay.errors import ConfigError, DataError
-from counterplay.metrics.item_sums import SUMMED, candidate_ranks, item_sums, rank_features
+from counterplay.metrics.item_sums import (
+    SUMMED,
+    ItemSums,
+    candidate_ranks,
+    item_sums,
+    rank_features,
+)
 from counterplay.metrics.ranks import MEMORY, sampled_candidates
 
 if TYPE_CHECKING:
@@ -28,7 +34,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
-    from counterplay.metrics.item_sums import ItemSums
     from counterplay.metrics.scoring import Scores
 
     Floats = NDArray[np.float64]
@@ -105,6 +110,22 @@ class ClickModel:
     n_rows: int
     n_left_out: int
     n_negatives: int
+
+    @classmethod
+    def impersonal(cls, train: Interactions, n_candidates: int, lambdas: Sequence[float]) -> Self:
+        """Return the model to which nothing is personal: T is 0."""
+        shares = (0.0, *(each for each in lambdas if each != 0))
+        nothing = np.zeros((len(shares), train.n_items))
+        events = np.bincount(train.item, minlength=train.n_items)
+        return cls(
+            np.zeros((1, 1 + n_candidates)),
+            (ItemSums(shares, nothing, nothing, 0),),
+            np.zeros(train.n_users, dtype=np.int64),
+            np.log(events + 1.0),
+            n_rows=0,
+            n_left_out=0,
+            n_negatives=0,
+        )
 
     def at(
         self, users: NDArray[np.integer], items: NDArray[np.integer], ranks: NDArray[np.floating]

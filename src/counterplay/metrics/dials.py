@@ -145,7 +145,9 @@ class Surface:
         if self.differing[one, other] < _FEWEST:
             return 1.0
         ahead = (self.values[:, one] - self.values[:, other])[:-1]
-        return float(ndtr(-ahead / self._errors(one, other)[:-1]).max())
+        with np.errstate(divide="ignore", invalid="ignore"):
+            away = np.nan_to_num(ahead / self._errors(one, other)[:-1], nan=0.0)  # 0 / 0: equal
+        return float(ndtr(-away).max())
 
     def _errors(self, one: int, other: int) -> Floats:
         """Return the standard error of a difference at each pair of dials, `[G + 1]`."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 from pydantic import AfterValidator
 
-from counterplay.data.profile import gini
 from counterplay.errors import ConfigError, DataError
 from counterplay.metrics.arrays import check_columns
 from counterplay.metrics.formulas import METRICS, known, row_metrics
@@ -157,6 +156,8 @@ def gini_of_lists(items: Integers, n_items: int) -> float:
         >>> gini_of_lists(np.array([[0, 1], [1, -1]]), n_items=4)  # 0, 0, 1 and 2 times
         0.5833333333333334
     """
+    from counterplay.data.profile import gini  # which reads tables: ranks need none
+
     return gini(_times_recommended(items, n_items, least=1))
 
 

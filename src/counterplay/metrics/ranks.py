@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from counterplay.data.negatives import NegativeSampler
 from counterplay.errors import ConfigError, DataError
 from counterplay.metrics.threads import in_threads
 
@@ -200,6 +199,8 @@ def sampled_candidates(
     The paper's protocol: uniform negatives that are neither in `seen` nor the target. Draw once,
     and use the same candidates for every model, `[len(targets), 1 + n]`.
     """
+    from counterplay.data.negatives import NegativeSampler  # which reads tables
+
     known = NegativeSampler(_both(seen, targets))
     room = known.n_unseen(targets.user)
     if len(room) and int(room.min()) < n:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 from scipy.special import expit
 
 from counterplay.seeding import Streams
@@ -17,6 +17,13 @@ from counterplay.simulation.world import NotNegative, Positive, Share, World, Wo
 if TYPE_CHECKING:
     from counterplay.simulation.factors import Numbers
     from counterplay.simulation.policies import Policy
+
+Preset = Literal["mild", "medium", "strong"]
+PRESETS: dict[Preset, dict[str, float]] = {  # dials, by world_dials: γ 0.55 and λ 0.3, 0.45, 0.6
+    "mild": {"quality": 1.0, "sharpness": 1.0},
+    "medium": {"quality": 1.0, "sharpness": 2.0},
+    "strong": {"quality": 1.0, "sharpness": 3.0},
+}
 
 
 class Synthetic(WorldSettings):
@@ -37,6 +44,8 @@ class Synthetic(WorldSettings):
         sharpness: How closely it follows its scores.
         n_shown: Mean number of items shown to a user in a round of rate 1.
         drift: Radians that tastes turn in a round.
+        preset: How much of what is personal in the clicks is exposure: mild (30%), medium
+            (45%) or strong (60%). It sets quality and sharpness where they are not given.
     """
 
     n_users: Annotated[int, Field(ge=1)] = 2000
@@ -53,6 +62,14 @@ class Synthetic(WorldSettings):
     exposure_noise: NotNegative = 1.0
     examination: Annotated[float, Field(gt=0, le=1)] = 0.9
     drift: NotNegative = 0.0
+    preset: Preset | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, given: Any) -> Any:
+        if isinstance(given, dict) and isinstance(given.get("preset"), str):
+            return PRESETS.get(given["preset"], {}) | given
+        return given
 
     def world(self) -> World:
         """Return the world."""

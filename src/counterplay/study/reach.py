@@ -40,12 +40,16 @@ def holds(dials: DialsRecord, leads: list[LeadMap]) -> str | None:
         return last
 
     if (taste := reach(lambda pair: pair[1])) is not None:
-        return f"unless more than {taste:.0%} of the personal signal in the clicks is exposure"
+        return f"unless {_more_than(taste)} of the personal signal in the clicks is exposure"
     if (most := reach(lambda pair: pair[0])) is not None:
-        return f"unless more than {most:.0%} of popularity is exposure"
+        return f"unless {_more_than(most)} of popularity is exposure"
     if (least := reach(lambda pair: -pair[0])) is not None:
         return f"unless less than {-least:.0%} of popularity is exposure"
     return None
+
+
+def _more_than(share: float) -> str:
+    return f"more than {share:.0%}" if share else "part"
 
 
 def left(leads: list[LeadMap], dials: DialsRecord) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from counterplay.evaluation.records import Comparison, EvaluationRecord, Key, LeadMap
 
 _ROUNDING = 1e-12  # values closer than that are equal
+_SLIGHT = 1.25  # odds of exposure are easily off by that factor
 _FEW_ROWS = 200  # to judge what is personal by
 _NOT_SURE = "not beyond chance"
 
@@ -66,6 +67,7 @@ def verdict(evaluation: EvaluationRecord, truth: Sequence[TrueValue] | None = No
             "reservations": tuple(_reservations(evaluation, decisive, others)),
             "sentences": (
                 *(_says(each, key) for each in (decisive, *others)),
+                *(_turns(decisive) if decisive.flip is None or decisive.flip >= _SLIGHT else ()),
                 *_truly(found, decisive),
             ),
         }
@@ -173,7 +175,8 @@ def _reservations(
     if decisive.runner_up is None:
         return []
     said = [_dissent(each) for each in others if each.candidate != decisive.candidate]
-    said += _turns(decisive)
+    if decisive.flip is not None and decisive.flip < _SLIGHT:
+        said += _turns(decisive)
     dials = evaluation.dials
     if decisive.estimator == ROBUST and dials is not None and dials.n_fitted < _FEW_ROWS:
         said.append(
