@@ -16,7 +16,7 @@ from counterplay.data.directory import load_split
 from counterplay.errors import CounterplayError, CounterplayWarning
 from counterplay.evaluation.old_system import old_system
 from counterplay.evaluation.stage import Evaluation
-from counterplay.models.settings import ModelSettings
+from counterplay.models.registry import ModelSettings
 from counterplay.runs.candidates import evaluate_run, staged
 from counterplay.runs.training import versions
 from counterplay.simulation.store import load_world
@@ -57,7 +57,7 @@ class TruePropensities(ModelSettings):
 
     world: Any = Field(exclude=True)
 
-    def build(self, log: Interactions, generator: torch.Generator) -> Scorer:  # noqa: ARG002
+    def build(self, log: Interactions, generator: torch.Generator | None) -> Scorer:  # noqa: ARG002
         """Return the world's exposure."""
         model = old_system(self.world).model
         assert model is not None

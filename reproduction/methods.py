@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from counterplay.learning.config import Recipe
-from counterplay.models.registry import ModelName
-from counterplay.models.settings import ModelSettings
+from counterplay.models.registry import ModelName, ModelSettings
 from counterplay.runs.config import Method, RunConfig, ValidationSettings
 from counterplay.runs.defaults import training_for
 

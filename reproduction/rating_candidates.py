@@ -19,8 +19,8 @@ from counterplay.learning.methods.ps import ps
 from counterplay.metrics.measures import rating_errors
 from counterplay.metrics.scoring import ModelScores
 from counterplay.models.given import GivenExposure
+from counterplay.models.registry import ModelSettings
 from counterplay.models.scorer import History, Scorer
-from counterplay.models.settings import ModelSettings
 from counterplay.models.table import ScoreTable
 from counterplay.runs.config import Method
 

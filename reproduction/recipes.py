@@ -18,7 +18,7 @@ import counterplay as cp
 from counterplay.evaluation.stage import Evaluation
 from counterplay.learning.config import Game
 from counterplay.learning.methods import acl, ps
-from counterplay.models.settings import ModelSettings
+from counterplay.models.registry import ModelSettings
 from counterplay.runs.candidates import staged
 from counterplay.runs.defaults import training_for
 from counterplay.simulation.values import demand, true_values

@@ -19,7 +19,7 @@ from counterplay.errors import DataError
 from counterplay.evaluation.propensities import OpponentSettings
 from counterplay.evaluation.stage import Evaluation, Stage
 from counterplay.learning.config import Game, LinkSettings
-from counterplay.models.settings import ModelSettings
+from counterplay.models.registry import ModelSettings
 from counterplay.runs.candidates import staged
 from counterplay.runs.config import RunConfig, ValidationSettings
 from counterplay.runs.defaults import training_for

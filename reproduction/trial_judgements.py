@@ -20,7 +20,7 @@ from counterplay.metrics.measures import ranking_metrics
 from counterplay.metrics.random_rows import LAMBDA_GRID, fit_dials, true_dials
 from counterplay.metrics.ranks import full_ranks
 from counterplay.metrics.scoring import ModelScores
-from counterplay.models.settings import ModelSettings
+from counterplay.models.registry import ModelSettings
 from counterplay.runs.config import RunConfig, ValidationSettings
 from counterplay.runs.defaults import training_for
 from counterplay.runs.validating import Judge

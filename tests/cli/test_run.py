@@ -183,7 +183,7 @@ NOTHING: dict[str, object] = {}
         (log_of(16, 2), (), "found users with all 2 items"),
         (pl.DataFrame({"user": range(40), "item": [1, 2] * 20, "time": range(40)}), (), "random"),
         (log_of(), ("--feedback", "ratings"), "feedback ratings needs ratings"),
-        (log_of(), ("--candidates", "foo"), "found candidates='foo'"),
+        (log_of(), ("--candidates", "foo"), "found 'foo'"),
         (log_of(), ("--set", "trainin.epochs=3"), "did you mean 'training'"),
         (log_of(), ("--set", "runs.mine.methd=erm"), "did you mean 'method'"),
         (log_of(), ("--scores", "nothing.csv"), "found nothing at 'nothing.csv'"),

@@ -27,9 +27,8 @@ from counterplay.models.factorization import GMF
 from counterplay.models.link import Link
 from counterplay.models.neural import MLP
 from counterplay.models.popularity import ItemLevel
-from counterplay.models.registry import ModelName, build
+from counterplay.models.registry import ModelName, ModelSettings, build
 from counterplay.models.scorer import History, Scorer
-from counterplay.models.settings import ModelSettings
 from counterplay.models.table import Calibrated
 
 pytestmark = [  # few epochs

@@ -26,8 +26,8 @@ def _examples_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_methods_of_the_paper_have_names() -> None:
-    found = {name: method_of(name) for name in METHODS}
-    assert list(found) == ["erm", "ps", "acl"]
+    found = {name: method_of(name) for name in ("erm", "ps", "acl")}
+    assert found.keys() <= METHODS.keys()
     assert all(issubclass(each, Method) for each in found.values())
     assert [each.roles for each in found.values()] == [
         ("candidate",),

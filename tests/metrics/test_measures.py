@@ -13,9 +13,11 @@ from scipy.stats import hypergeom
 
 import counterplay as cp
 from counterplay.metrics import measures as metrics
-from counterplay.metrics.measures import METRICS, ranking_metrics
+from counterplay.metrics.formulas import METRICS as _METRICS
+from counterplay.metrics.measures import ranking_metrics
 from counterplay.metrics.ranks import Ranks
 
+METRICS = tuple(_METRICS)
 CUTOFFS = (1, 2, 3, 5, 10)
 Users = list[list[float]]
 

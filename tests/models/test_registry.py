@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from counterplay.models.registry import ModelName, build
+from counterplay.data.readers import read
+from counterplay.errors import ConfigError
+from counterplay.models.popularity import ItemLevel
+from counterplay.models.registry import MODELS, ModelName, build
 
 from .conftest import NAMES, make_log
 
@@ -28,3 +33,23 @@ def test_parameters_are_counted_right() -> None:
     assert counts["gmf"] == (12 + 9) * 32 + 32 + 1
     assert counts["mlp"] == (12 + 9) * 32 + 2 * 32 * 64 + 64 + 64 * 32 + 32 + 32 * 16 + 16 + 17
     assert counts["ncf"] == (12 + 9) * 32 + 32 + counts["mlp"]
+
+
+def test_a_model_of_ones_own_is_entered_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODELS, "mine", ItemLevel)
+    assert isinstance(build("mine", make_log(features=False)), ItemLevel)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "expected"),
+    [
+        ("gfm", {}, r"one of pop, .*; found 'gfm'; did you mean 'gmf'"),
+        ("gmf", {"dim": 0}, "dim must be at least 1; found dim=0"),
+        ("gmf", {"dims": 4}, "found 'dims'; did you mean 'dim'"),
+    ],
+)
+def test_what_is_no_model_or_size_is_refused(
+    name: str, size: dict[str, Any], expected: str
+) -> None:
+    with pytest.raises(ConfigError, match=expected):
+        build(name, read({"user": [0, 1], "item": [0, 1]}), **size)

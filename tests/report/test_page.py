@@ -69,7 +69,7 @@ def headings(page: str) -> list[str]:
 
 def test_a_whole_record_has_every_chapter(record: Findings) -> None:
     page = render(record)
-    assert headings(page) == [
+    chapters = [
         "Where the lead holds",
         "Candidates by estimators",
         "Paired differences",
@@ -80,6 +80,7 @@ def test_a_whole_record_has_every_chapter(record: Findings) -> None:
         "The data",
         "How to get these numbers again",
     ]
+    assert [each for each in headings(page) if each in chapters] == chapters
     assert len(page.encode()) < 6_000_000
     assert Page(page).open == []
 

@@ -19,7 +19,7 @@ from counterplay.evaluation.propensities import (
     OpponentSettings,
     fitted_propensities,
 )
-from counterplay.models.settings import ModelSettings
+from counterplay.models.registry import ModelSettings
 from counterplay.runs import training as training
 from counterplay.runs.training import load_run, read_record
 from counterplay.simulation.logs import oracle_propensities

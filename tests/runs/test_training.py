@@ -13,7 +13,7 @@ import counterplay as cp
 from counterplay.data.files import sealed
 from counterplay.data.splits import VALIDATION
 from counterplay.learning.records import Epoch
-from counterplay.models.settings import ModelSettings
+from counterplay.models.registry import ModelSettings
 from counterplay.runs.config import RunConfig, run_config
 from counterplay.runs.defaults import ranked_among
 from counterplay.runs.training import load_run, read_record

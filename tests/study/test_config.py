@@ -8,6 +8,10 @@ import pytest
 
 import counterplay as cp
 from counterplay.data.splits import VALIDATION
+from counterplay.learning.config import Training
+from counterplay.learning.methods import METHODS
+from counterplay.learning.methods.erm import Erm
+from counterplay.runs.config import config_of
 from counterplay.runs.defaults import ranked_among
 from counterplay.settings import configured
 from counterplay.simulation.synthetic import Synthetic
@@ -30,6 +34,22 @@ def split() -> cp.Split:
 
 def settings(**values: object) -> StudyConfig:
     return StudyConfig.model_validate(values)
+
+
+def test_any_method_may_be_a_candidate(split: cp.Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Settings(Training):
+        margin: float = 0.5
+
+    class Mine(Erm):
+        settings = Settings
+
+    monkeypatch.setitem(METHODS, "mine", Mine)
+    config = settings(candidates=("pop", "mine"), runs={"other": {"method": "mine"}})
+    runs = [config.run(name, split) for name in config.names]
+    assert [each.method for each in runs] == ["erm", "mine", "mine"]
+    for each in runs[1:]:
+        assert config_of(each.model_dump()) == each  # so its record can be read again
+        assert isinstance(each.training, Settings)
 
 
 def test_the_usual_candidates_share_the_model_and_the_training(split: cp.Split) -> None:

@@ -114,7 +114,7 @@ def test_one_number_fixes_a_setting(tmp_path: Path) -> None:
         ("space.rate=[0.1, inf]", "finite"),
         ("space.batch_size=[1.5, 2]", "a whole number; found space.batch_size=1.5"),
         ("space.rate=fast", "a list; found space.rate="),
-        ("space.exposure=['popularity']", "'pop', 'cf'"),
+        ("space.exposure=['popularity']", "cf, gmf, mlp, ncf, attn; found 'popularity'"),
         (
             "selection.estimator=opponent",
             "one of standard, popularity, propensity, logged; found 'opponent'",

@@ -28,7 +28,8 @@ TRAIN = cp.train  # which tests put something else in the place of
 pytestmark = pytest.mark.filterwarnings("ignore::counterplay.CounterplayWarning")  # few epochs
 
 FAST = ["candidate.dim=4", "exposure.dim=4", "training.epochs=2", "validation.n_negatives=20",
-        "space.batch_size=[128, 512]", "seed=5", "trials=3"]  # fmt: skip
+        "space.batch_size=[128, 512]", "seed=5", "trials=3",
+        "methods=['erm','ps','acl']"]  # fmt: skip
 
 
 def settings(*assignments: str) -> Tuning:

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from counterplay.models.registry import MODELS
+
 
 def option(text: str, *names: str, default: bool | str = True, **more: Any) -> Any:
     """Return an option with its help; a default that is a text stands for one that is None."""
@@ -25,7 +27,12 @@ def column(text: str, *, none: str = "; '-' for none") -> Any:
     return option(f"{text} (detected if omitted{none}).", rich_help_panel="Columns")
 
 
-_ModelName = Literal["pop", "cf", "mlp", "ncf", "gmf", "attn"]
+def model_option(text: str, *without: str) -> Any:
+    """Return an option that names a model; those of `without` make no sense."""
+    names = [name for name in MODELS if name not in without]
+    shown = f"<{'|'.join(names)}>"
+    return option(text, metavar=shown, default="gmf", autocompletion=lambda: names)
+
 
 SplitData = Annotated[Path, typer.Argument(help="Dataset directory with a split.")]
 Data = Annotated[Path | None, option("Dataset directory.", default="the dataset of the run")]
@@ -42,8 +49,8 @@ Order = Annotated[
         default="canonical",
     ),
 ]
-Candidate = Annotated[_ModelName | None, option("Model to train.", default="gmf")]
-Exposure = Annotated[_ModelName | None, option("Exposure model, for ps and acl.", default="gmf")]
+Candidate = Annotated[str | None, model_option("Model to train.")]
+Exposure = Annotated[str | None, model_option("Exposure model, for ps and acl.")]
 Protocol = Annotated[
     Literal["full", "sampled"] | None,
     option("Rank among all unseen items (full) or 100 sampled items (sampled).", default="full"),

@@ -16,9 +16,11 @@ from counterplay.cli.options import (
     PersonalShare,
     PopularityShare,
     Seed,
+    model_option,
     several_settings,
 )
 from counterplay.display import named
+from counterplay.learning.methods import METHODS
 
 if TYPE_CHECKING:
     from counterplay.evaluation.records import CandidateEstimate
@@ -44,7 +46,8 @@ _Order = Annotated[
 _Candidates = Annotated[
     list[str] | None,
     typer.Option(
-        help="Candidates to train, one or more of: pop, erm, ps, acl.", show_default="all"
+        help=f"Candidates to train, one or more of: {', '.join(['pop', *METHODS])}.",
+        show_default="pop, erm, ps, acl",
     ),
 ]
 _Feedback = Annotated[
@@ -78,10 +81,7 @@ def run(
     ] = None,
     order: _Order = None,
     candidates: _Candidates = None,
-    model: Annotated[
-        Literal["cf", "gmf", "mlp", "ncf", "attn"] | None,
-        typer.Option(help="Model to train.", show_default="gmf"),
-    ] = None,
+    model: Annotated[str | None, model_option("Model to train.", "pop")] = None,
     feedback: _Feedback = None,
     scores: Annotated[
         list[Path] | None,

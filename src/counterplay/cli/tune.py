@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from counterplay.cli import console, options
 from counterplay.cli.options import option, several_settings
+from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.learning.methods import METHODS
+from counterplay.metrics.formulas import row_metrics
 
+_SELECT = [each.name for each in ESTIMATORS.values() if each.selects]
 _SHOWN = 5  # trials of a method, the best first
 
 _Out = Annotated[
@@ -25,13 +28,18 @@ _Epochs = Annotated[int | None, option("Maximum number of epochs per trial.", mi
 _Estimator = Annotated[
     list[str] | None,
     option(
-        "Estimator that selects the best trial: standard, popularity, propensity or logged.",
+        f"Estimator that selects the best trial, one of: {', '.join(_SELECT)}.",
         default="popularity",
     ),
 ]
 _Metric = Annotated[
-    Literal["hit", "ndcg", "dcg", "mrr"] | None,
-    option("Metric that selects the best trial.", default="hit"),
+    str | None,
+    option(
+        "Metric that selects the best trial.",
+        metavar=f"<{'|'.join(row_metrics())}>",
+        default="hit",
+        autocompletion=lambda: list(row_metrics()),
+    ),
 ]
 
 

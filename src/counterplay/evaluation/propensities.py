@@ -21,7 +21,7 @@ from counterplay.metrics.estimation import popularity_propensities
 from counterplay.metrics.scoring import ModelScores
 from counterplay.models.link import Link
 from counterplay.models.popularity import ItemLevel
-from counterplay.models.settings import ModelSettings
+from counterplay.models.registry import ModelSettings
 from counterplay.models.table import Calibrated
 from counterplay.seeding import Streams
 

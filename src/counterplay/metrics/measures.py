@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import difflib
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
+from pydantic import AfterValidator
 
 from counterplay.errors import ConfigError, DataError
 from counterplay.metrics.arrays import check_columns
+from counterplay.metrics.formulas import METRICS, known, row_metrics
 from counterplay.metrics.ranks import Ranks
 from counterplay.metrics.ties import TiedBlocks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from counterplay.metrics.arrays import Doubles, Floats, Integers, Numbers
 
 Protocol = Literal["full", "sampled"]  # ranks among all unseen items, or among some of them
-RowMetric = Literal["hit", "dcg", "ndcg", "mrr"]
+RowMetric = Annotated[str, AfterValidator(lambda name: known(name, row_metrics()))]
 SMALLER_IS_BETTER = ("mse", "mae", "rmse")
 
 
@@ -50,7 +51,7 @@ def ranking_metrics(
         ranks: Of `full_ranks` or `sampled_ranks`; or exact ranks, whole numbers from 1, infinite
             if not ranked, `[n]`.
         group: Whose target it is, in 0 … n_groups − 1 and in any order, `[n]`.
-        names: Any of `METRICS`.
+        names: Any of `counterplay.metrics.formulas.METRICS`.
         k: Cut-offs.
         n_groups: The length of what comes back; the largest group + 1 if not given.
 
@@ -74,32 +75,17 @@ def ranking_metrics(
         group[within].astype(np.int64),
         n_targets,
     )
-    found = {(name, cutoff): _FORMULAS[name](blocks, cutoff) for cutoff in k for name in names}
+    found = {
+        (name, cutoff): METRICS[name].formula(blocks, cutoff) for cutoff in k for name in names
+    }
     for values in found.values():
         values[n_targets == 0] = np.nan
     return found
 
 
-_FORMULAS: dict[str, Callable[[TiedBlocks, int], Doubles]] = {
-    "hit": lambda blocks, k: blocks.hit(k),
-    "recall": lambda blocks, k: blocks.count(k) / np.maximum(blocks.n, 1),
-    "precision": lambda blocks, k: blocks.count(k) / k,
-    "dcg": lambda blocks, k: blocks.dcg(k),
-    "ndcg": lambda blocks, k: np.minimum(blocks.dcg(k) / blocks.ideal(k), 1),
-    "mrr": lambda blocks, k: blocks.first(k),
-    "map": lambda blocks, k: np.minimum(blocks.precisions(k) / blocks.possible(k), 1),
-}
-METRICS: tuple[str, ...] = tuple(_FORMULAS)
-
-
 def _check_options(names: Sequence[str], k: Sequence[int]) -> None:
-    unknown = next((name for name in names if name not in METRICS), None)
-    if unknown is not None:
-        (nearest,) = difflib.get_close_matches(unknown.lower(), METRICS, n=1, cutoff=0.0)
-        raise ConfigError(
-            f"a metric must be one of {', '.join(METRICS)}; found {unknown!r}; "
-            f"did you mean {nearest!r}?"
-        )
+    for name in names:
+        known(name)
     for cutoff in k:
         if not isinstance(cutoff, int | np.integer) or cutoff < 1:
             raise ConfigError(

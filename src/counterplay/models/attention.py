@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,8 @@ from counterplay.models.scorer import History, Scorer
 
 if TYPE_CHECKING:
     from counterplay.data.features import FeatureTable
+    from counterplay.data.interactions import Interactions
+    from counterplay.models.registry import ModelSettings
 
 
 class Attention(Scorer):
@@ -54,6 +56,17 @@ class Attention(Scorer):
         self.blocks = nn.ModuleList([_Block(dim, heads, dropout, generator) for _ in range(blocks)])
         self.norm = nn.LayerNorm(dim)
         self.dropout = dropout
+
+    @classmethod
+    def of(
+        cls, log: Interactions, size: ModelSettings, generator: torch.Generator | None = None
+    ) -> Self:
+        """Return a fresh model for a training log; users have no vectors, so no features."""
+        return cls(
+            log.n_users, log.n_items, dim=size.dim, length=size.length, heads=size.heads,
+            blocks=size.blocks, dropout=size.dropout, generator=generator,
+            item_features=log.item_features if size.use_features else None,
+        )  # fmt: skip
 
     def states(self, items: Tensor, *, only_last: bool = False) -> Tensor:
         """Return the state after each place of windows `[N, L]`, `[N, L, dim]`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.data.features import FeatureTable
+    from counterplay.data.interactions import Interactions
+    from counterplay.models.registry import ModelSettings
 
 
 class Embedding(nn.Module):
@@ -106,6 +108,19 @@ class PairScorer(Scorer):
         users, items = options.get("user_features"), options.get("item_features")
         self.user = Embedding(n_users, width, features=users, generator=generator)
         self.item = Embedding(n_items, width, features=items, generator=generator)
+
+    @classmethod
+    def of(
+        cls, log: Interactions, size: ModelSettings, generator: torch.Generator | None = None
+    ) -> Self:
+        """Return a fresh model for a training log, with its features unless told otherwise."""
+        users, items = log.user_features, log.item_features
+        if not size.use_features:
+            users = items = None
+        return cls(
+            log.n_users, log.n_items, dim=size.dim, user_features=users, item_features=items,
+            generator=generator,
+        )  # fmt: skip
 
 
 class FeatureEncoder(nn.Module):

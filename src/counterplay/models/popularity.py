@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -12,8 +13,10 @@ from counterplay.models.rows import rows
 from counterplay.models.scorer import History, Scorer
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.models.registry import ModelSettings
 
 
 class Popularity(Scorer):
@@ -26,7 +29,7 @@ class Popularity(Scorer):
     logits: Tensor
 
     def __init__(
-        self, n_users: int, n_items: int, events: NDArray[np.integer], *, exponent: float = 1.0
+        self, n_users: int, n_items: int, events: NDArray[np.number], *, exponent: float = 1.0
     ) -> None:
         super().__init__(n_users, n_items)
         if len(events) != n_items:
@@ -38,6 +41,14 @@ class Popularity(Scorer):
         logits = exponent * torch.log(smoothed / smoothed.mean())
         never = -exponent * torch.log(smoothed.mean())
         self.register_buffer("logits", torch.cat([logits, never[None]]))  # [-1] is unknown
+
+    @classmethod
+    def of(
+        cls, log: Interactions, size: ModelSettings, generator: torch.Generator | None = None
+    ) -> Self:
+        """Count the rows of a training log."""
+        events = np.bincount(log.item, minlength=log.n_items)
+        return cls(log.n_users, log.n_items, events, exponent=size.exponent)
 
     def forward(self, users: Tensor, items: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of `items`, whoever the user is."""

@@ -1,15 +1,15 @@
-"""Models by name: pop, cf, gmf, mlp, ncf, attn."""
+"""Models by name, and a model with its size as configurations hold it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from difflib import get_close_matches
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from counterplay.models.attention import Attention
-from counterplay.models.factorization import CF, GMF
-from counterplay.models.neural import MLP, NCF
-from counterplay.models.popularity import Popularity
+from counterplay.errors import ConfigError
+from counterplay.settings import configured
 
 if TYPE_CHECKING:
     import torch
@@ -17,44 +17,60 @@ if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
     from counterplay.models.scorer import Scorer
 
-ModelName = Literal["pop", "cf", "gmf", "mlp", "ncf", "attn"]
+MODELS: dict[str, str | type[Scorer]] = {  # places, so that torch is loaded only when used
+    "pop": "counterplay.models.popularity:Popularity",
+    "cf": "counterplay.models.factorization:CF",
+    "gmf": "counterplay.models.factorization:GMF",
+    "mlp": "counterplay.models.neural:MLP",
+    "ncf": "counterplay.models.neural:NCF",
+    "attn": "counterplay.models.attention:Attention",
+}
+
+
+def known(name: str) -> str:
+    """Return the name of a model; refuse another one."""
+    if name not in MODELS:
+        near = get_close_matches(name, MODELS, n=1)
+        advice = f"did you mean '{near[0]}'" if near else "choose one of them"
+        raise ConfigError(f"a model must be one of {', '.join(MODELS)}; found '{name}'; {advice}")
+    return name
+
+
+ModelName = Annotated[str, AfterValidator(known)]
+
+
+class ModelSettings(BaseModel):
+    """A model by name, and its size; each model uses the settings that it knows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: ModelName = "gmf"
+    dim: Annotated[int, Field(ge=1)] = 32  # hidden dimension
+    exponent: float = 1.0  # exponent of popularity, for pop
+    length: Annotated[int, Field(ge=1)] = 50  # longest history, for attn, as the next three
+    heads: Annotated[int, Field(ge=1)] = 1
+    blocks: Annotated[int, Field(ge=1)] = 2
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    use_features: bool = True  # whether features are used where the log has them
+
+    def build(self, log: Interactions, generator: torch.Generator | None) -> Scorer:
+        """Return a fresh model for the users and items of a training log."""
+        kind = MODELS[self.name]
+        if isinstance(kind, str):
+            module, _, attribute = kind.partition(":")
+            kind = getattr(import_module(module), attribute)
+        return kind.of(log, self, generator)
 
 
 def build(
-    name: ModelName,
-    log: Interactions,
-    *,
-    dim: int = 32,
-    generator: torch.Generator | None = None,
-    exponent: float = 1.0,
-    length: int = 50,
-    heads: int = 1,
-    blocks: int = 2,
-    dropout: float = 0.1,
-    use_features: bool = True,
+    name: ModelName, log: Interactions, *, generator: torch.Generator | None = None, **size: Any
 ) -> Scorer:
     """Return a fresh model for the users and items of a training log.
 
     Args:
-        name: Which model.
+        name: One of `MODELS`.
         log: The rows it will be trained on; their features enter the neural models.
-        dim: Hidden dimension.
         generator: Stream of the initial values.
-        exponent: Exponent of popularity, for pop.
-        length: Longest history, for attn, as are heads, blocks and dropout.
-        heads: Attention heads.
-        blocks: Attention blocks.
-        dropout: Share dropped while training.
-        use_features: Whether features are used where the log has them.
+        size: As in `ModelSettings`, such as `dim=32`.
     """
-    shape = log.n_users, log.n_items
-    if name == "pop":
-        return Popularity(*shape, np.bincount(log.item, minlength=shape[1]), exponent=exponent)
-    users, items = (log.user_features, log.item_features) if use_features else (None, None)
-    if name == "attn":
-        return Attention(
-            *shape, dim=dim, length=length, heads=heads, blocks=blocks, dropout=dropout,
-            item_features=items, generator=generator,
-        )  # fmt: skip
-    kind = {"cf": CF, "gmf": GMF, "mlp": MLP, "ncf": NCF}[name]
-    return kind(*shape, dim=dim, user_features=users, item_features=items, generator=generator)
+    return configured(ModelSettings, options={"name": name, **size}).build(log, generator)

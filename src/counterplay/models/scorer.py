@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import torch
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.models.registry import ModelSettings
 
 _BLOCK = 1 << 20  # pairs at a time, when all items are scored
 
@@ -61,6 +64,13 @@ class Scorer(nn.Module):
         self.n_users = n_users
         self.n_items = n_items
         self.history_length = history_length
+
+    @classmethod
+    def of(
+        cls, log: Interactions, size: ModelSettings, generator: torch.Generator | None = None
+    ) -> Self:
+        """Return a fresh model for the users and items of a training log."""
+        return cls(log.n_users, log.n_items)
 
     def forward(self, users: Tensor, items: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""

@@ -5,21 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Protocol
 
+from counterplay.metrics.formulas import METRICS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 NONE = "–"
 _SLIGHT = 1.01  # a factor Γ that nobody would notice
-_METRICS = {
-    "hit": "Hit",
-    "dcg": "DCG",
-    "ndcg": "NDCG",
-    "mrr": "MRR",
-    "ctr": "CTR",
-    "mse": "MSE",
-    "mae": "MAE",
-    "rmse": "RMSE",
-}
+_OTHERS = {name: name.upper() for name in ("ctr", "mse", "mae", "rmse")}
 _UNITS = {"mse": "in ratings, squared", "mae": "in ratings", "rmse": "in ratings"}
 
 
@@ -156,7 +149,7 @@ def metric(name: str, k: int | None) -> str:
         >>> metric("hit", 10), metric("mse", 0), metric("novelty", 5)
         ('Hit@10', 'MSE', 'novelty@5')
     """
-    shown = _METRICS.get(name, name)
+    shown = METRICS[name].title if name in METRICS else _OTHERS.get(name, name)
     return f"{shown}@{k}" if k else shown
 
 

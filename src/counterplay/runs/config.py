@@ -13,7 +13,7 @@ from counterplay.errors import ConfigError
 from counterplay.learning.config import Game, Training
 from counterplay.learning.methods import method_of
 from counterplay.metrics.measures import Protocol, RowMetric
-from counterplay.models.settings import ModelSettings
+from counterplay.models.registry import ModelSettings
 from counterplay.settings import configured, leaves
 
 if TYPE_CHECKING:

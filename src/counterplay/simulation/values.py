@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counterplay.errors import ConfigError, DataError
+from counterplay.metrics.formulas import row_metrics
+from counterplay.metrics.measures import ranking_metrics
 from counterplay.metrics.ranks import hide
 from counterplay.metrics.recommendations import relevance_by_place
 
@@ -39,15 +41,13 @@ def gains(metric: str, k: int, n: int) -> Numbers:
         >>> gains("mrr", 2, 3)
         array([1. , 0.5, 0. ])
     """
-    place = np.arange(1.0, n + 1)
-    formulas = {"hit": np.ones(n), "dcg": 1 / np.log2(1 + place), "mrr": 1 / place}
-    formulas |= {"ndcg": formulas["dcg"]}
-    if metric not in formulas:
+    if metric not in row_metrics():
         raise ConfigError(
-            f"a world values a ranking by {', '.join(sorted(formulas))}; found {metric!r}; choose "
-            "one of them"
+            f"a world values a ranking by {', '.join(row_metrics())}; found {metric!r}; choose one "
+            "of them"
         )
-    return np.where(place <= k, formulas[metric], 0.0)
+    places = np.arange(1.0, n + 1)
+    return ranking_metrics(places, np.arange(n), names=[metric], k=[k])[metric, k]
 
 
 def demand(world: World, users: Indices, seen: Interactions, *, time: float = 0.0) -> Numbers:
@@ -79,7 +79,7 @@ def true_values(
         world: Whose truth it is.
         scores: What items are ranked by; all orders of ties are equally likely.
         seen: What the users have clicked: it is not ranked.
-        metrics: hit, ndcg (a target's dcg), dcg or mrr.
+        metrics: Any of single rows; the ndcg of one target is its dcg.
         k: Cutoffs.
         users: Whose value it is; by default all users.
         time: The round, where tastes drift.

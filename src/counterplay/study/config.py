@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from counterplay.data.preparation import Preparation
 from counterplay.data.splits import PARTS, TEST, TRAIN, VALIDATION, cold_notes
@@ -13,10 +13,10 @@ from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.estimators import ESTIMATORS, trusted
 from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
 from counterplay.evaluation.stage import Evaluation
-from counterplay.learning.config import Game, Training
-from counterplay.models.registry import ModelName
-from counterplay.models.settings import ModelSettings
-from counterplay.runs.config import Method, RunConfig, ValidationSettings
+from counterplay.learning.config import Training
+from counterplay.learning.methods import METHODS
+from counterplay.models.registry import ModelName, ModelSettings
+from counterplay.runs.config import RunConfig, ValidationSettings, kind_of
 from counterplay.runs.defaults import (
     cutoffs_for,
     least_unseen,
@@ -31,10 +31,21 @@ if TYPE_CHECKING:
     from counterplay.data.splits import Split
     from counterplay.simulation.world import World
 
-UsualName = Literal["pop", "erm", "ps", "acl"]
 GAMMAS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
-_METHODS: dict[str, Method] = {"pop": "erm", "erm": "erm", "ps": "ps", "acl": "acl"}
 _MANY = 0.05  # of the test rows
+
+
+def _usual(name: str) -> str:
+    names = ["pop", *METHODS]
+    if name not in names:
+        raise ConfigError(
+            f"a candidate must be one of {', '.join(names)}; found '{name}'; choose one of them, "
+            "or describe your own in runs"
+        )
+    return name
+
+
+UsualName = Annotated[str, AfterValidator(_usual)]  # popularity, or a method
 
 
 class StudyConfig(BaseModel):
@@ -42,7 +53,7 @@ class StudyConfig(BaseModel):
 
     Attributes:
         candidates: The usual ones: popularity, and the model learnt plainly (erm), weighted by an
-            exposure model (ps) and against an opponent (acl).
+            exposure model (ps) and against an opponent (acl); or any other of METHODS.
         model: Which model those learn; the exposure model is of the same class.
         dim: Its hidden dimension.
         feedback: clicks takes every row as a positive; ratings predicts the ratings.
@@ -182,15 +193,17 @@ class StudyConfig(BaseModel):
         if name in self.runs:
             own = self.runs[name]
             judged = ValidationSettings(**validation_for(deciding) | _set(own.validation))
-            game = _game(name, options | _set(own.training))
-            return own.model_copy(update={"training": game, "validation": judged})
+            training = _training(name, own.method, options | _set(own.training))
+            changed = {"training": training, "validation": judged}
+            return kind_of({"method": own.method})(**dict(own) | changed)
         model = ModelSettings(name=self.model, dim=self.dim)
         pop = name == "pop"
-        return RunConfig(
-            method=_METHODS[name],
+        method = "erm" if pop else name
+        return kind_of({"method": method})(
+            method=method,
             candidate=ModelSettings(name="pop") if pop else model,
             exposure=model,
-            training=_game(name, options | ({"epochs": 1} if pop else {})),
+            training=_training(name, method, options | ({"epochs": 1} if pop else {})),
             validation=ValidationSettings(**validation_for(deciding)),
         )
 
@@ -230,9 +243,10 @@ class StudyConfig(BaseModel):
             )
 
 
-def _game(name: str, options: dict[str, Any]) -> Game:
+def _training(name: str, method: str, options: dict[str, Any]) -> Any:
+    """Return the training settings of a candidate, of the kind that its method has."""
     try:
-        return Game(**options)
+        return type(kind_of({"method": method})().training)(**options)
     except ValidationError as error:  # each is valid, but not all of them together
         found = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise ConfigError(

@@ -28,6 +28,7 @@ from counterplay.evaluation.evaluator import compared
 from counterplay.evaluation.given_scores import check_scores
 from counterplay.evaluation.old_system import old_system
 from counterplay.evaluation.records import EvaluationRecord
+from counterplay.metrics.formulas import row_metrics
 from counterplay.notes import noted, tell
 from counterplay.runs import training
 from counterplay.runs.candidates import staged
@@ -55,8 +56,6 @@ if TYPE_CHECKING:
 
     from counterplay.evaluation.stage import Evaluation
     from counterplay.progress import Steps
-
-_VALUED = ("hit", "ndcg", "mrr", "dcg")  # what a ranking is worth in a world
 
 
 def run(
@@ -144,7 +143,7 @@ def _evaluated(
         if stage.world is not None:
             contestants = [old_system(stage.world), *contestants]
             test = config.online_in(stage.world)
-            online = deployed(stage, contestants, test, metrics=_VALUED, k=how.k)
+            online = deployed(stage, contestants, test, metrics=row_metrics(), k=how.k)
             write_json(online.to_dict(), folder / ONLINE)
         found = compared(stage, contestants)
         seen = diagnostics(stage, contestants, k=max(stage.config.k))

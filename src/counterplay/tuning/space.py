@@ -13,8 +13,7 @@ from counterplay.evaluation.stage import Evaluation, Share
 from counterplay.learning.config import Game
 from counterplay.learning.methods import METHODS, method_of
 from counterplay.metrics.measures import Protocol, RowMetric
-from counterplay.models.registry import ModelName
-from counterplay.models.settings import ModelSettings
+from counterplay.models.registry import ModelName, ModelSettings
 from counterplay.runs.config import Method, RunConfig, ValidationSettings, config_of
 from counterplay.runs.defaults import training_for, validation_for
 

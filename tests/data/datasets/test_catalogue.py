@@ -9,19 +9,21 @@ import counterplay
 import counterplay as cp
 from counterplay.data.datasets import DATASETS, Dataset, dataset, dataset_at, read_dataset
 
+from .conftest import LAYOUTS
+
 Make = Callable[..., Path]
 Refused = Callable[..., AbstractContextManager[None]]
 
-NAMES = [
-    *("ml-1m", "ml-100k", "lastfm", "goodreads", "goodbooks", "movietweetings", "coat"),
-    "open-bandit",
-]
+NAMES = list(LAYOUTS)
 every_name = pytest.mark.parametrize("name", NAMES)
 every_dataset = pytest.mark.parametrize("each", DATASETS.values(), ids=list(DATASETS))
 
 
 def test_names_are_those_that_users_know() -> None:
-    assert list(DATASETS) == NAMES
+    assert {
+        *("ml-1m", "ml-100k", "lastfm", "goodreads", "goodbooks", "movietweetings", "coat"),
+        "open-bandit",
+    } <= DATASETS.keys()
 
 
 def test_read_dataset_is_a_public_name() -> None:
