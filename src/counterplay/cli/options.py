@@ -44,6 +44,13 @@ Order = Annotated[
 ]
 Candidate = Annotated[_ModelName | None, option("Model to train.", default="gmf")]
 Exposure = Annotated[_ModelName | None, option("Exposure model, for ps and acl.", default="gmf")]
+RandomRows = Annotated[
+    Path | None,
+    option(
+        "File with columns user, item and clicked: impressions whose items were drawn at random. "
+        "They are never trained on."
+    ),
+]
 Protocol = Annotated[
     Literal["full", "sampled"] | None,
     option("Rank among all unseen items (full) or 100 sampled items (sampled).", default="full"),

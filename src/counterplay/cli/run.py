@@ -10,7 +10,7 @@ import typer
 
 from counterplay.cli import console
 from counterplay.cli.arguments import by_stem
-from counterplay.cli.options import Config, Json, Seed, several_settings
+from counterplay.cli.options import Config, Json, RandomRows, Seed, several_settings
 from counterplay.display import named
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def run(
         list[Path] | None,
         typer.Option(help="File with columns user, item and score: another candidate. Repeatable."),
     ] = None,
+    random_rows: RandomRows = None,
     epochs: Annotated[
         int | None, typer.Option(help="Maximum number of epochs.", min=1, show_default="100")
     ] = None,
@@ -100,6 +101,7 @@ def run(
     options: dict[str, Any] = {
         "candidates": candidates or None,
         "scores": by_stem(scores) if scores else None,
+        "random_rows": random_rows,
         "model": model,
         "feedback": feedback,
         "training.epochs": epochs,

@@ -34,6 +34,7 @@ _ALIASES = {
     "exposed": "exposed exposure shown",
     "propensity": "propensity propensityscore pscore",
     "position": "position slot",
+    "clicked": "clicked click isclick isclicked label",
 }
 _FLOAT32 = float(np.finfo(np.float32).max)
 
@@ -41,11 +42,12 @@ _FLOAT32 = float(np.finfo(np.float32).max)
 def columns_of(wanted: Mapping[str, str | None], available: Sequence[str]) -> dict[str, str]:
     """Return which of the available columns plays each role that the table has.
 
-    None looks for a usual name (user, user_id, userId, customer …); '-' leaves the role out.
+    None looks for a usual name (user, user_id, userId, customer …); '-' leaves the role out. Clicks
+    are looked for only where they are wanted: in a plain log every row is one.
     """
     chosen: dict[str, str] = {}
     by_form = {"".join(filter(str.isalnum, name.lower())): name for name in reversed(available)}
-    for role in COLUMNS:
+    for role in (each for each in COLUMNS if each != "clicked" or each in wanted):
         name = wanted.get(role)
         if name is None:
             usual = (by_form[alias] for alias in _ALIASES[role].split() if alias in by_form)
@@ -54,7 +56,7 @@ def columns_of(wanted: Mapping[str, str | None], available: Sequence[str]) -> di
             raise DataError(_missing(role, name, available))
         if name != ABSENT:
             chosen[role] = name
-        elif role in ("user", "item"):
+        elif role in ("user", "item", "clicked"):
             raise DataError(_missing(role, None, available))
     for role, name in chosen.items():
         other = next(each for each, column in chosen.items() if column == name)
@@ -161,6 +163,7 @@ def _builders(
         "exposed": lambda name: FlagColumn(name, findings),
         "propensity": lambda name: NumberColumn(name, findings, *propensities, open_below=True),
         "position": lambda name: NumberColumn(name, findings, *positions, whole=True),
+        "clicked": lambda name: FlagColumn(name, findings, "clicks"),
     }
     return {role: made[role](column) for role, column in roles.items()}
 
@@ -196,9 +199,14 @@ def _ids_like(features: Features, column: IdColumn) -> pl.Series:
 
 def _missing(role: str, name: str | None, available: Sequence[str]) -> str:
     """Return the sentence for a column that is not there, with the nearest that is."""
-    nearest = difflib.get_close_matches(name or role, available, n=1, cutoff=0.5)
     shown = ", ".join(f"'{column}'" for column in available[:12])
     more = f" and {len(available) - 12:,} more" if len(available) > 12 else ""
+    if role == "clicked":
+        return (
+            "random rows must say in a column 'clicked' whether the user clicked (1) or not (0); "
+            f"found the columns {shown}{more}; name the column clicked, click, is_click or label"
+        )
+    nearest = difflib.get_close_matches(name or role, available, n=1, cutoff=0.5)
     wanted = f"a column '{name}' for the {role}" if name else f"a column for the {role}"
     advice = f"name it with {role}='{nearest[0]}'" if nearest else f"name it with {role}=…"
     advice += f", on the command line with --{role}"

@@ -39,6 +39,7 @@ _TYPES = {
     "exposed": pl.Boolean(),
     "propensity": pl.Float64(),
     "position": pl.Int16(),
+    "clicked": pl.Boolean(),
     "part": pl.Int8(),
 }
 DESCRIPTION = "dataset.json"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from counterplay.data.features import FeatureTable
     from counterplay.data.vocabulary import Vocabulary
 
-COLUMNS = ("user", "item", "rating", "time", "exposed", "propensity", "position")
+COLUMNS = ("user", "item", "rating", "time", "exposed", "propensity", "position", "clicked")
 _FIRST = 5  # rows that a notebook shows
 
 
@@ -47,6 +47,7 @@ class Interactions(Shown):
     exposed: NDArray[np.bool_] | None = None  #: Whether the pair was shown, `[n]`.
     propensity: NDArray[np.float64] | None = None  #: Logged probability of it, in (0, 1], `[n]`.
     position: NDArray[np.int16] | None = None  #: Place in the list that was shown, `[n]`.
+    clicked: NDArray[np.bool_] | None = None  #: Of impressions, whether; None: all rows are clicks.
     user_features: FeatureTable | None = None  #: One row a user.
     item_features: FeatureTable | None = None  #: One row an item.
     name: str = "log"  #: What to call the log.

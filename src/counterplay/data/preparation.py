@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
 
 SplitKind = Literal["auto", "leave-last-two", "time", "random", "none"]
-_READING = (*COLUMNS, "time_unit", "user_features", "item_features")
+_READING = (*COLUMNS[:7], "time_unit", "user_features", "item_features")
 _HEEDED: dict[str, tuple[str, ...]] = {
     "time": ("validation", "test", "validation_from", "test_from"),
     "random": ("validation", "test", "seed"),

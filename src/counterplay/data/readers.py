@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from counterplay.data.assembly import Features, assemble, columns_of
+from counterplay.data.assembly import ABSENT, Features, assemble, columns_of
 from counterplay.data.canonical import Order
 from counterplay.data.columns import TimeUnit
 from counterplay.data.filters import Duplicates
@@ -90,13 +90,39 @@ def read(
     _check_choices(settings | {"format": format})
     settings |= {"include_unseen": include_unseen, "name": name}
     columns = (user, item, rating, time, exposed, propensity, position)
-    wanted = dict(zip(COLUMNS, columns, strict=True))
+    wanted = dict(zip(COLUMNS, columns, strict=False))
     features = {"user": user_features, "item": item_features}
     if isinstance(source, str | Path):
         return _read_file(Path(source), format, wanted, features, progress, settings)
+    return _read_frame(source, wanted, features, settings)
+
+
+def read_impressions(
+    source: object, *, user: str | None = None, item: str | None = None
+) -> Interactions:
+    """Read rows that were shown: users, items, and in a column `clicked` whether they clicked.
+
+    Args:
+        source: A file or a frame, as `read` takes it.
+        user: User-ID column (detected if omitted).
+        item: Item-ID column (detected if omitted).
+    """
+    wanted = dict.fromkeys(COLUMNS, ABSENT) | {"user": user, "item": item, "clicked": None}
+    features = {"user": None, "item": None}
+    if isinstance(source, str | Path):
+        return _read_file(Path(source), None, wanted, features, None, {"name": None})
+    return _read_frame(source, wanted, features, {"name": None})
+
+
+def _read_frame(
+    source: object,
+    wanted: Mapping[str, str | None],
+    features: Mapping[str, object],
+    settings: dict[str, Any],
+) -> Interactions:
     roles = columns_of(wanted, column_names(source))
     table = as_frame(source, sorted(roles.values()))
-    settings |= {"name": name or "log", "source": f"a frame of {table.height:,} rows"}
+    settings |= {"name": settings["name"] or "log", "source": f"a frame of {table.height:,} rows"}
     with convertible():
         tables = _feature_tables(features, roles)
         return assemble(table.iter_slices(BATCH_ROWS), roles, **tables, **settings)

@@ -13,6 +13,7 @@ from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.evaluator import compared, evaluated
 from counterplay.evaluation.given_scores import Table, given_candidate
 from counterplay.evaluation.propensities import Contestant
+from counterplay.evaluation.random_rows import read_random_rows
 from counterplay.evaluation.stage import Evaluation, Stage
 from counterplay.metrics.scoring import ModelScores
 from counterplay.notes import noted, tell
@@ -22,6 +23,7 @@ from counterplay.simulation.store import load_world, source_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from counterplay.data.interactions import Interactions
     from counterplay.evaluation.records import EvaluationRecord
     from counterplay.progress import Steps
     from counterplay.runs.config import RunConfig
@@ -35,13 +37,16 @@ def evaluate_run(
     config: Evaluation | None = None,
     *,
     world: str | Path | None = None,
+    random_rows: object = None,
 ) -> EvaluationRecord:
     """Evaluate the candidate of a run directory; by default on the data it was trained on.
 
-    The directory of the world that the data were drawn from is for the oracle alone.
+    The directory of the world that the data were drawn from is for the oracle alone. Random rows
+    are a file or a frame with the columns user, item and clicked: what was shown at random.
     """
     with noted() as notes:
-        found = evaluated(*staged([run], data, config or Evaluation(), world=world))
+        how = config or Evaluation()
+        found = evaluated(*staged([run], data, how, world=world, random_rows=random_rows))
     return _with(notes, found)
 
 
@@ -51,12 +56,15 @@ def evaluate_scores(
     config: Evaluation | None = None,
     *,
     world: str | Path | None = None,
+    random_rows: object = None,
 ) -> EvaluationRecord:
     """Evaluate scores that were computed elsewhere: a table of user, item and score."""
     config, split = config or Evaluation(), load_split(data)
     name = "scores" if isinstance(scores, pl.DataFrame) else Path(scores).stem
     with noted() as notes:
-        stage = Stage(split, config, explicit=False, world=_world(world, split))
+        random = _random(random_rows, split)
+        known = _world(world, split)
+        stage = Stage(split, config, explicit=False, world=known, random=random)
         found = evaluated(stage, [given_candidate(name, scores, stage)])
     return _with(notes, found)
 
@@ -68,6 +76,7 @@ def compare_runs(
     *,
     scores: Mapping[str, Table] | None = None,
     world: str | Path | None = None,
+    random_rows: object = None,
 ) -> EvaluationRecord:
     """Evaluate several candidates on the same rows, and say which differences stand.
 
@@ -77,6 +86,8 @@ def compare_runs(
         config: How.
         scores: Candidates that are only known by their scores, by name.
         world: That the data were drawn from, for the oracle.
+        random_rows: What was shown at random: a file or a frame with the columns user, item and
+            clicked.
     """
     n_candidates = len(runs) + len(scores or {})
     if len({Path(run).resolve() for run in runs}) < len(runs) or not runs or n_candidates < 2:
@@ -86,7 +97,9 @@ def compare_runs(
         )
     with noted() as notes:
         how = config or Evaluation()
-        found = compared(*staged(runs, data, how, scores=scores, world=world))
+        found = compared(
+            *staged(runs, data, how, scores=scores, world=world, random_rows=random_rows)
+        )
     return _with(notes, found)
 
 
@@ -103,6 +116,7 @@ def staged(
     *,
     scores: Mapping[str, Table] | None = None,
     world: World | str | Path | None = None,
+    random_rows: object = None,
     progress: Steps = lambda *_: None,
 ) -> tuple[Stage, list[Contestant]]:
     """Load the data, unless they are given, the runs that were trained on them, and scores."""
@@ -116,7 +130,10 @@ def staged(
             "compared runs must all predict ratings or all rank; found both; compare like with like"
         )
     known = _world(world, split)
-    stage = Stage(split, config, explicit=explicit[0], world=known, progress=progress)
+    random = _random(random_rows, split)
+    stage = Stage(
+        split, config, explicit=explicit[0], world=known, random=random, progress=progress
+    )
     for run, record in zip(runs, records, strict=True):
         check_trained_on(run, record, split)
     names = _names([Path(run) for run in runs])
@@ -156,6 +173,10 @@ def _world(world: World | str | Path | None, split: Split) -> World | None:
             f"data of another source, {split.interactions.name!r}; name their own"
         )
     return load_world(world)
+
+
+def _random(rows: object, split: Split) -> Interactions | None:
+    return None if rows is None else read_random_rows(rows, split.interactions)
 
 
 def _names(runs: Sequence[Path]) -> list[str]:
