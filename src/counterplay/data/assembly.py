@@ -15,7 +15,7 @@ from counterplay.data.features import FeatureTable
 from counterplay.data.filters import Duplicates, without_duplicates
 from counterplay.data.findings import FILE_ORDER, Findings, Step
 from counterplay.data.identifiers import IdColumn
-from counterplay.data.interactions import COLUMNS, Interactions
+from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS, Interactions
 from counterplay.data.vocabulary import integers_of
 from counterplay.errors import ConfigError, DataError
 
@@ -34,6 +34,7 @@ _ALIASES = {
     "exposed": "exposed exposure shown",
     "propensity": "propensity propensityscore pscore",
     "position": "position slot",
+    "random": "random israndom",
     "clicked": "clicked click isclick isclicked label",
 }
 _FLOAT32 = float(np.finfo(np.float32).max)
@@ -42,13 +43,15 @@ _FLOAT32 = float(np.finfo(np.float32).max)
 def columns_of(wanted: Mapping[str, str | None], available: Sequence[str]) -> dict[str, str]:
     """Return which of the available columns plays each role that the table has.
 
-    None looks for a usual name (user, user_id, userId, customer …); '-' leaves the role out. Clicks
-    are looked for only where they are wanted: in a plain log every row is one.
+    None looks for a usual name (user, user_id, userId, customer …); '-' leaves the role out. In a
+    log every row is a click, unless it marks random rows: then it must say which were clicked.
     """
     chosen: dict[str, str] = {}
     by_form = {"".join(filter(str.isalnum, name.lower())): name for name in reversed(available)}
-    for role in (each for each in COLUMNS if each != "clicked" or each in wanted):
+    for role in (*COLUMNS, *(each for each in IMPRESSION_COLUMNS if each in wanted)):
         name = wanted.get(role)
+        if role == "clicked" and name is None and "random" in wanted and "random" not in chosen:
+            continue
         if name is None:
             usual = (by_form[alias] for alias in _ALIASES[role].split() if alias in by_form)
             name = next(usual, ABSENT)
@@ -145,6 +148,8 @@ def assemble(
         source=source,
         steps=tuple(done),
     )
+    if "clicked" in columns:
+        return interactions  # a pair that is shown again is no repetition; see `taken_apart`
     return without_duplicates(interactions, duplicates, rows)
 
 
@@ -163,6 +168,7 @@ def _builders(
         "exposed": lambda name: FlagColumn(name, findings),
         "propensity": lambda name: NumberColumn(name, findings, *propensities, open_below=True),
         "position": lambda name: NumberColumn(name, findings, *positions, whole=True),
+        "random": lambda name: FlagColumn(name, findings, "marks of random rows"),
         "clicked": lambda name: FlagColumn(name, findings, "clicks"),
     }
     return {role: made[role](column) for role, column in roles.items()}

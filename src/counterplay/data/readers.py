@@ -48,6 +48,8 @@ def read(
     exposed: str | None = None,
     propensity: str | None = None,
     position: str | None = None,
+    random: str | None = ABSENT,
+    clicked: str | None = None,
     format: FileFormat | None = None,  # noqa: A002 - the word that everybody looks for
     time_unit: TimeUnit | None = None,
     duplicates: Duplicates = "all",
@@ -70,6 +72,8 @@ def read(
         exposed: Column of exposure flags.
         propensity: Column of logged propensities.
         position: Column of positions in the list that was shown.
+        random: Column that marks impressions whose item was drawn at random; None looks for one.
+        clicked: Column of clicks (detected if omitted, where random rows are marked).
         format: File format (detected from the file name if omitted).
         time_unit: Unit of numeric times: s, ms, us or ns (detected from their size if omitted).
         duplicates: What to do with repeated pairs: keep all, first, last, or error.
@@ -90,7 +94,7 @@ def read(
     _check_choices(settings | {"format": format})
     settings |= {"include_unseen": include_unseen, "name": name}
     columns = (user, item, rating, time, exposed, propensity, position)
-    wanted = dict(zip(COLUMNS, columns, strict=False))
+    wanted = dict(zip(COLUMNS, columns, strict=True)) | {"random": random, "clicked": clicked}
     features = {"user": user_features, "item": item_features}
     if isinstance(source, str | Path):
         return _read_file(Path(source), format, wanted, features, progress, settings)

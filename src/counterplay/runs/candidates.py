@@ -13,7 +13,7 @@ from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.evaluator import compared, evaluated
 from counterplay.evaluation.given_scores import Table, given_candidate
 from counterplay.evaluation.propensities import Contestant
-from counterplay.evaluation.random_rows import read_random_rows
+from counterplay.evaluation.random_rows import random_rows_of
 from counterplay.evaluation.stage import Evaluation, Stage
 from counterplay.metrics.scoring import ModelScores
 from counterplay.notes import noted, tell
@@ -23,7 +23,6 @@ from counterplay.simulation.store import load_world, source_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from counterplay.data.interactions import Interactions
     from counterplay.evaluation.records import EvaluationRecord
     from counterplay.progress import Steps
     from counterplay.runs.config import RunConfig
@@ -62,7 +61,7 @@ def evaluate_scores(
     config, split = config or Evaluation(), load_split(data)
     name = "scores" if isinstance(scores, pl.DataFrame) else Path(scores).stem
     with noted() as notes:
-        random = _random(random_rows, split)
+        random = random_rows_of(random_rows, split)
         known = _world(world, split)
         stage = Stage(split, config, explicit=False, world=known, random=random)
         found = evaluated(stage, [given_candidate(name, scores, stage)])
@@ -130,7 +129,9 @@ def staged(
             "compared runs must all predict ratings or all rank; found both; compare like with like"
         )
     known = _world(world, split)
-    random = _random(random_rows, split)
+    random = None
+    if random_rows is not None or not explicit[0]:
+        random = random_rows_of(random_rows, split)
     stage = Stage(
         split, config, explicit=explicit[0], world=known, random=random, progress=progress
     )
@@ -173,10 +174,6 @@ def _world(world: World | str | Path | None, split: Split) -> World | None:
             f"data of another source, {split.interactions.name!r}; name their own"
         )
     return load_world(world)
-
-
-def _random(rows: object, split: Split) -> Interactions | None:
-    return None if rows is None else read_random_rows(rows, split.interactions)
 
 
 def _names(runs: Sequence[Path]) -> list[str]:

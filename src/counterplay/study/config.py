@@ -12,7 +12,7 @@ from counterplay.data.splits import PARTS, TEST, TRAIN, VALIDATION, cold_notes
 from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.estimators import ESTIMATORS, trusted
 from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
-from counterplay.evaluation.random_rows import read_random_rows, unseen_random_rows
+from counterplay.evaluation.random_rows import random_rows_of, unseen_random_rows
 from counterplay.evaluation.stage import Evaluation
 from counterplay.learning.config import Game, Training
 from counterplay.models.registry import ModelName
@@ -107,15 +107,18 @@ class StudyConfig(BaseModel):
                 "random rows are clicked or not; found feedback ratings; leave one of them out"
             )
         how = self.evaluation_of(split, world=world)
-        _check_evaluation(how, split, world=world, random=self.random_rows is not None)
+        random = self.random_rows is not None or split.random is not None
+        _check_evaluation(how, split, world=world, random=random)
         return how
 
     def random(self, split: Split, how: Evaluation) -> Interactions | None:
         """Read the random rows, and leave out what cannot be judged; None where there are none."""
-        if self.random_rows is None:
+        if self.feedback == "ratings":
             return None
         named = self.preparation.model_dump(include={"user", "item"})
-        found = read_random_rows(self.random_rows, split.interactions, **named)
+        found = random_rows_of(self.random_rows, split, **named)
+        if found is None:
+            return None
         seen = split.interactions.take(split.part < PARTS.index(how.part))
         return unseen_random_rows(found, seen)
 
