@@ -174,9 +174,9 @@ ESTIMATORS: dict[str, Estimator] = {
         Estimator(
             name="robust",
             title="The worst case over exposures",
-            assumes="takes the worst case over all shares of popularity, and up to 40% of taste, "
-            "that may be exposure. Its value is the mean over them; its ends are the least and "
-            "the greatest, sampling included.",
+            assumes="takes the worst case over the shares of popularity and of taste that may be "
+            "exposure: by default any share of popularity, and up to 40% of taste. Its value is "
+            "the mean over them; its ends are the least and the greatest, sampling included.",
             propensities=None,
             trust=5,
             usual=True,

@@ -87,8 +87,8 @@ def _random_rows(record: Findings, dials: DialsRecord, random: RandomDials) -> s
     gammas, lambdas = zip(*dials.box, strict=True)
     said += (
         f" By them {share(random.gamma)} of popularity and {share(random.lam)} of taste are most "
-        f"likely to be exposure; {_range(gammas)} and {_range(lambdas)} remain possible. Without "
-        f"them the frame would reach from 0% to 100% of popularity and from 0% to "
+        f"likely to be exposure; {_range(gammas)} and {_range(lambdas)} remain possible. The "
+        "usual frame, without random rows, reaches from 0% to 100% of popularity and from 0% to "
         f"{share(max(LAMBDAS))} of taste."
     )
     if random.exposure_only:
