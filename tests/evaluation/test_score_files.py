@@ -102,9 +102,15 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("frame", "found"),
     [
-        (changed(user=[30, 10, 10, 30]), "none for 1 of 3 users with test rows; score them too"),
-        (changed(user=[1, 2, 3, 30]), "none for 2 of 3 users with test rows; score them too"),
-        (changed().clear(), "none for 3 of 3 users with test rows; score them too"),
+        (
+            changed(user=[30, 10, 10, 30]),
+            "none for 1 of 3 users with test rows or random rows; score them too",
+        ),
+        (
+            changed(user=[1, 2, 3, 30]),
+            "none for 2 of 3 users with test rows or random rows; score them too",
+        ),
+        (changed().clear(), "none for 3 of 3 users with test rows or random rows; score them too"),
         (changed(item=[8, 70, 7, -1]), "2 of 4 rows with an item that the dataset does not know"),
         (
             changed(item=["8", "tea", "7", "x"]),

@@ -9,13 +9,7 @@ import typer
 
 from counterplay.cli import console
 from counterplay.cli.arguments import by_stem, check_out
-from counterplay.cli.options import (
-    Data,
-    Json,
-    Protocol,
-    Seed,
-    several_settings,
-)
+from counterplay.cli.options import Data, Json, Protocol, RandomRows, Seed, several_settings
 from counterplay.data.files import write_json
 from counterplay.display import named
 from counterplay.errors import ConfigError
@@ -72,6 +66,7 @@ def evaluate(
     ] = None,
     data: Data = None,
     world: _World = None,
+    random_rows: RandomRows = None,
     protocol: Protocol = None,
     k: _Cutoffs = None,
     estimator: Annotated[list[str] | None, _estimators()] = None,
@@ -97,14 +92,14 @@ def evaluate(
         )
     with console.notes(), console.working("evaluating"):
         if run is not None:
-            result = evaluate_run(run, data, settings, world=world)
+            result = evaluate_run(run, data, settings, world=world, random_rows=random_rows)
         else:
             assert scores is not None
             if data is None:
                 raise ConfigError(
                     "scores need the dataset that they are for; found none; name it with --data"
                 )
-            result = evaluate_scores(scores, data, settings, world=world)
+            result = evaluate_scores(scores, data, settings, world=world, random_rows=random_rows)
     _give(result, out, as_json=as_json)
 
 
@@ -119,6 +114,7 @@ def compare(
     ] = None,
     data: Data = None,
     world: _World = None,
+    random_rows: RandomRows = None,
     protocol: Protocol = None,
     k: _Cutoffs = None,
     estimator: Annotated[list[str] | None, _estimators()] = None,
@@ -139,7 +135,9 @@ def compare(
     settings = _settings(protocol, k, estimator, gamma, part, seed, assignments)
     given = by_stem(scores or ())
     with console.notes(), console.working(f"comparing {len(runs) + len(given)} candidates"):
-        result = candidates.compare(runs, data, settings, scores=given, world=world)
+        result = candidates.compare(
+            runs, data, settings, scores=given, world=world, random_rows=random_rows
+        )
     _give(result, out, as_json=as_json)
 
 

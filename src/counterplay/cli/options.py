@@ -51,6 +51,13 @@ Order = Annotated[
 ]
 Candidate = Annotated[str | None, model_option("Model to train.")]
 Exposure = Annotated[str | None, model_option("Exposure model, for ps and acl.")]
+RandomRows = Annotated[
+    Path | None,
+    option(
+        "File with columns user, item and clicked: impressions whose items were drawn at random. "
+        "They are never trained on."
+    ),
+]
 Protocol = Annotated[
     Literal["full", "sampled"] | None,
     option("Rank among all unseen items (full) or 100 sampled items (sampled).", default="full"),

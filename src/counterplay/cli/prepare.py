@@ -38,6 +38,8 @@ _TimeUnit = Annotated[
 _Exposed = Annotated[str | None, column("Exposure-flag column")]
 _Propensity = Annotated[str | None, column("Logged-propensity column")]
 _Position = Annotated[str | None, column("List-position column")]
+_Random = Annotated[str | None, column("Column that marks random rows")]
+_Clicked = Annotated[str | None, column("Click column, needed where random rows are marked")]
 _UserFeatures = Annotated[Path | None, option("File with user features.")]
 _ItemFeatures = Annotated[Path | None, option("File with item features.")]
 _Duplicates = Annotated[
@@ -93,6 +95,8 @@ def prepare(
     exposed: _Exposed = None,
     propensity: _Propensity = None,
     position: _Position = None,
+    random: _Random = None,
+    clicked: _Clicked = None,
     time_unit: _TimeUnit = None,
     user_features: _UserFeatures = None,
     item_features: _ItemFeatures = None,

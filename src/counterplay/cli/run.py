@@ -15,6 +15,7 @@ from counterplay.cli.options import (
     Json,
     PersonalShare,
     PopularityShare,
+    RandomRows,
     Seed,
     model_option,
     several_settings,
@@ -87,6 +88,7 @@ def run(
         list[Path] | None,
         typer.Option(help="File with columns user, item and score: another candidate. Repeatable."),
     ] = None,
+    random_rows: RandomRows = None,
     epochs: Annotated[
         int | None, typer.Option(help="Maximum number of epochs.", min=1, show_default="100")
     ] = None,
@@ -109,6 +111,7 @@ def run(
     options: dict[str, Any] = {
         "candidates": candidates or None,
         "scores": by_stem(scores) if scores else None,
+        "random_rows": random_rows,
         "model": model,
         "feedback": feedback,
         "training.epochs": epochs,

@@ -15,7 +15,7 @@ from counterplay.data.features import FeatureTable
 from counterplay.data.filters import Duplicates, without_duplicates
 from counterplay.data.findings import FILE_ORDER, Findings, Step
 from counterplay.data.identifiers import IdColumn
-from counterplay.data.interactions import COLUMNS, Interactions
+from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS, Interactions
 from counterplay.data.vocabulary import integers_of
 from counterplay.errors import ConfigError, DataError
 
@@ -34,6 +34,8 @@ _ALIASES = {
     "exposed": "exposed exposure shown",
     "propensity": "propensity propensityscore pscore",
     "position": "position slot",
+    "random": "random israndom",
+    "clicked": "clicked click isclick isclicked label",
 }
 _FLOAT32 = float(np.finfo(np.float32).max)
 
@@ -41,12 +43,15 @@ _FLOAT32 = float(np.finfo(np.float32).max)
 def columns_of(wanted: Mapping[str, str | None], available: Sequence[str]) -> dict[str, str]:
     """Return which of the available columns plays each role that the table has.
 
-    None looks for a usual name (user, user_id, userId, customer …); '-' leaves the role out.
+    None looks for a usual name (user, user_id, userId, customer …); '-' leaves the role out. In a
+    log every row is a click, unless it marks random rows: then it must say which were clicked.
     """
     chosen: dict[str, str] = {}
     by_form = {"".join(filter(str.isalnum, name.lower())): name for name in reversed(available)}
-    for role in COLUMNS:
+    for role in (*COLUMNS, *(each for each in IMPRESSION_COLUMNS if each in wanted)):
         name = wanted.get(role)
+        if role == "clicked" and name is None and "random" in wanted and "random" not in chosen:
+            continue
         if name is None:
             usual = (by_form[alias] for alias in _ALIASES[role].split() if alias in by_form)
             name = next(usual, ABSENT)
@@ -54,7 +59,7 @@ def columns_of(wanted: Mapping[str, str | None], available: Sequence[str]) -> di
             raise DataError(_missing(role, name, available))
         if name != ABSENT:
             chosen[role] = name
-        elif role in ("user", "item"):
+        elif role in ("user", "item", "clicked"):
             raise DataError(_missing(role, None, available))
     for role, name in chosen.items():
         other = next(each for each, column in chosen.items() if column == name)
@@ -143,6 +148,8 @@ def assemble(
         source=source,
         steps=tuple(done),
     )
+    if "clicked" in columns:
+        return interactions  # a pair that is shown again is no repetition; see `taken_apart`
     return without_duplicates(interactions, duplicates, rows)
 
 
@@ -161,6 +168,8 @@ def _builders(
         "exposed": lambda name: FlagColumn(name, findings),
         "propensity": lambda name: NumberColumn(name, findings, *propensities, open_below=True),
         "position": lambda name: NumberColumn(name, findings, *positions, whole=True),
+        "random": lambda name: FlagColumn(name, findings, "marks of random rows"),
+        "clicked": lambda name: FlagColumn(name, findings, "clicks"),
     }
     return {role: made[role](column) for role, column in roles.items()}
 
@@ -196,9 +205,14 @@ def _ids_like(features: Features, column: IdColumn) -> pl.Series:
 
 def _missing(role: str, name: str | None, available: Sequence[str]) -> str:
     """Return the sentence for a column that is not there, with the nearest that is."""
-    nearest = difflib.get_close_matches(name or role, available, n=1, cutoff=0.5)
     shown = ", ".join(f"'{column}'" for column in available[:12])
     more = f" and {len(available) - 12:,} more" if len(available) > 12 else ""
+    if role == "clicked":
+        return (
+            "random rows must say in a column 'clicked' whether the user clicked (1) or not (0); "
+            f"found the columns {shown}{more}; name the column clicked, click, is_click or label"
+        )
+    nearest = difflib.get_close_matches(name or role, available, n=1, cutoff=0.5)
     wanted = f"a column '{name}' for the {role}" if name else f"a column for the {role}"
     advice = f"name it with {role}='{nearest[0]}'" if nearest else f"name it with {role}=…"
     advice += f", on the command line with --{role}"

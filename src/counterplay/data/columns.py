@@ -87,7 +87,9 @@ class NumberColumn(_Column):
 
 @dataclass(slots=True)
 class FlagColumn(_Column):
-    """Exposure flags: true or false, 1 or 0, yes or no."""
+    """Flags: true or false, 1 or 0, yes or no."""
+
+    what: str = "exposure flags"
 
     def add(self, values: pl.Series, first_row: int) -> None:
         """Take one batch."""
@@ -97,10 +99,10 @@ class FlagColumn(_Column):
             flags = text.replace_strict(_FLAGS, default=None, return_dtype=pl.Boolean)
         elif values.dtype != pl.Boolean:
             raise DataError(
-                f"exposure flags must be true or false; found column '{self.name}' of type "
+                f"{self.what} must be true or false; found column '{self.name}' of type "
                 f"{values.dtype}; convert it, or leave it out with '-'"
             )
-        must = "exposure flags must be true or false (or 1 and 0, yes and no)"
+        must = f"{self.what} must be true or false (or 1 and 0, yes and no)"
         if self._all_good(must, flags.is_null(), values, first_row):
             self._batches.append(flags.to_numpy())
 

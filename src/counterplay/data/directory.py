@@ -4,6 +4,7 @@
     users.parquet          id and features, one row a user; the row's number is the index
     items.parquet          the same for items
     split.parquet          part of each row: 0 train, 1 validation, 2 test (where there is a split)
+    random.parquet         user, item and clicked of the random rows (where there are any)
     dataset.json           name, counts, source, filter, split, fingerprint, digests of the files
 
 Columns are decoded into memory, one after another (docs/decisions/0002). Every load compares the
@@ -21,7 +22,7 @@ import polars as pl
 from counterplay.data.features import FeatureTable
 from counterplay.data.files import check_digest, digests_of, read_json, sealed
 from counterplay.data.formats import first_line
-from counterplay.data.interactions import COLUMNS, Interactions, Step
+from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS, Interactions, Step
 from counterplay.data.publishing import Replaceable, new_directory
 from counterplay.data.splits import Split
 from counterplay.data.vocabulary import Vocabulary
@@ -39,12 +40,15 @@ _TYPES = {
     "exposed": pl.Boolean(),
     "propensity": pl.Float64(),
     "position": pl.Int16(),
+    "random": pl.Boolean(),
+    "clicked": pl.Boolean(),
     "part": pl.Int8(),
 }
 DESCRIPTION = "dataset.json"
 _TABLES = ("interactions.parquet", "users.parquet", "items.parquet")
+_RANDOM = "random.parquet"
 _REMEDY = "prepare it again"
-FILES = Replaceable({DESCRIPTION, *_TABLES}, {DESCRIPTION, *_TABLES, "split.parquet"})
+FILES = Replaceable({DESCRIPTION, *_TABLES}, {DESCRIPTION, *_TABLES, "split.parquet", _RANDOM})
 
 
 def save(log: Interactions | Split, directory: str | Path, *, overwrite: bool = False) -> None:
@@ -62,6 +66,8 @@ def save(log: Interactions | Split, directory: str | Path, *, overwrite: bool = 
         split = None
         if isinstance(log, Split):
             _write_columns(folder / "split.parquet", {"part": log.part})
+            if log.random is not None:
+                _write_columns(folder / _RANDOM, dict(log.random.columns()))
             split = {"kind": log.kind, "counts": log.counts, "cold": log.cold_counts}
             split["fingerprint"] = log.fingerprint
         description = {
@@ -100,7 +106,12 @@ def load_split(directory: str | Path) -> Split:
     check_digest(path, description["files"], remedy=_REMEDY)
     try:
         part = _read_columns(path, ("part",))["part"]
-        split = Split(interactions, part, stored["kind"])
+        random = None
+        if _RANDOM in description["files"]:
+            check_digest(folder / _RANDOM, description["files"], remedy=_REMEDY)
+            columns: dict[str, Any] = _read_columns(folder / _RANDOM, ("user", "item", "clicked"))
+            random = Interactions(interactions.users, interactions.items, **columns)
+        split = Split(interactions, part, stored["kind"], random)
         announced = stored["fingerprint"]
     except (OSError, pl.exceptions.PolarsError, KeyError, TypeError) as error:
         raise _damaged(folder, f"a split that cannot be read ({first_line(error)})") from None
@@ -115,7 +126,7 @@ def _load(folder: Path) -> tuple[Interactions, dict[str, Any]]:
     for name in _TABLES:
         check_digest(folder / name, description["files"], remedy=_REMEDY)
     try:
-        columns = _read_columns(folder / "interactions.parquet", COLUMNS)
+        columns = _read_columns(folder / "interactions.parquet", (*COLUMNS, *IMPRESSION_COLUMNS))
         users, user_features = _read_ids(folder / "users.parquet")
         items, item_features = _read_ids(folder / "items.parquet")
     except (OSError, pl.exceptions.PolarsError) as error:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from counterplay.data.vocabulary import Vocabulary
 
 COLUMNS = ("user", "item", "rating", "time", "exposed", "propensity", "position")
+IMPRESSION_COLUMNS = ("random", "clicked")  # looked for only where they are wanted
 _FIRST = 5  # rows that a notebook shows
 
 
@@ -47,6 +48,8 @@ class Interactions(Shown):
     exposed: NDArray[np.bool_] | None = None  #: Whether the pair was shown, `[n]`.
     propensity: NDArray[np.float64] | None = None  #: Logged probability of it, in (0, 1], `[n]`.
     position: NDArray[np.int16] | None = None  #: Place in the list that was shown, `[n]`.
+    random: NDArray[np.bool_] | None = None  #: Whether the item was drawn at random, `[n]`.
+    clicked: NDArray[np.bool_] | None = None  #: Of impressions, whether; None: all rows are clicks.
     user_features: FeatureTable | None = None  #: One row a user.
     item_features: FeatureTable | None = None  #: One row an item.
     name: str = "log"  #: What to call the log.
@@ -140,7 +143,7 @@ class Interactions(Shown):
 
     def columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield the name and the array of every column that is present."""
-        columns = ((name, getattr(self, name)) for name in COLUMNS)
+        columns = ((name, getattr(self, name)) for name in (*COLUMNS, *IMPRESSION_COLUMNS))
         yield from ((name, column) for name, column in columns if column is not None)
 
     def take(self, rows: NDArray[Any], *steps: Step) -> Interactions:

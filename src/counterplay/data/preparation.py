@@ -15,7 +15,8 @@ from counterplay.data.columns import TimeUnit
 from counterplay.data.datasets import DATASETS, Dataset, dataset_at, read_dataset
 from counterplay.data.filters import Duplicates, filter_by_events, k_core, without_duplicates
 from counterplay.data.formats import FileFormat, Progress
-from counterplay.data.interactions import COLUMNS
+from counterplay.data.impressions import in_ids_of, taken_apart
+from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS
 from counterplay.data.readers import read
 from counterplay.data.splits import (
     Split,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
 
 SplitKind = Literal["auto", "leave-last-two", "time", "random", "none"]
-_READING = (*COLUMNS, "time_unit", "user_features", "item_features")
+_READING = (*COLUMNS, *IMPRESSION_COLUMNS, "time_unit", "user_features", "item_features")
 _HEEDED: dict[str, tuple[str, ...]] = {
     "time": ("validation", "test", "validation_from", "test_from"),
     "random": ("validation", "test", "seed"),
@@ -44,13 +45,17 @@ class Preparation(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: str | None = None  # csv, tsv, parquet, ndjson or a dataset's name; None guesses
-    user: str | None = None  # column of user ids; see `counterplay.read` for this and the next nine
+    user: str | None = (
+        None  # column of user ids; see `counterplay.read` for this and the next eleven
+    )
     item: str | None = None
     rating: str | None = None
     time: str | None = None
     exposed: str | None = None
     propensity: str | None = None
     position: str | None = None
+    random: str | None = None
+    clicked: str | None = None
     time_unit: TimeUnit | None = None
     user_features: Path | None = None
     item_features: Path | None = None
@@ -109,6 +114,9 @@ def _made(source: object, plan: Preparation, progress: Progress | None) -> Inter
             _refuse_unused(plan, "dataset's own")
             return log
         log = log.interactions
+    shown, (log, random) = log.clicked is not None, taken_apart(log)
+    if shown:
+        log = without_duplicates(log, plan.duplicates)
     if known and plan.duplicates != "all":
         others = tuple(step for step in log.steps if step.kind != "duplicates")
         log = without_duplicates(replace(log, steps=others), plan.duplicates)
@@ -119,7 +127,15 @@ def _made(source: object, plan: Preparation, progress: Progress | None) -> Inter
         log = filter_by_events(log, **bounds)
     if plan.core is not None:
         log = k_core(log, plan.core)
-    return _split(log, plan)
+    made = _split(log, plan)
+    if random is None:
+        return made
+    if not isinstance(made, Split):
+        raise ConfigError(
+            "random rows are kept beside a split; found the split none; choose another, or leave "
+            "them out of the log"
+        )
+    return replace(made, random=in_ids_of(random, made.interactions))
 
 
 def _dataset(path: Path, name: str | None) -> Dataset | None:

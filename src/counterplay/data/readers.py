@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from counterplay.data.assembly import Features, assemble, columns_of
+from counterplay.data.assembly import ABSENT, Features, assemble, columns_of
 from counterplay.data.canonical import Order
 from counterplay.data.columns import TimeUnit
 from counterplay.data.filters import Duplicates
@@ -48,6 +48,8 @@ def read(
     exposed: str | None = None,
     propensity: str | None = None,
     position: str | None = None,
+    random: str | None = ABSENT,
+    clicked: str | None = None,
     format: FileFormat | None = None,  # noqa: A002 - the word that everybody looks for
     time_unit: TimeUnit | None = None,
     duplicates: Duplicates = "all",
@@ -70,6 +72,8 @@ def read(
         exposed: Column of exposure flags.
         propensity: Column of logged propensities.
         position: Column of positions in the list that was shown.
+        random: Column that marks impressions whose item was drawn at random; None looks for one.
+        clicked: Column of clicks (detected if omitted, where random rows are marked).
         format: File format (detected from the file name if omitted).
         time_unit: Unit of numeric times: s, ms, us or ns (detected from their size if omitted).
         duplicates: What to do with repeated pairs: keep all, first, last, or error.
@@ -90,13 +94,39 @@ def read(
     _check_choices(settings | {"format": format})
     settings |= {"include_unseen": include_unseen, "name": name}
     columns = (user, item, rating, time, exposed, propensity, position)
-    wanted = dict(zip(COLUMNS, columns, strict=True))
+    wanted = dict(zip(COLUMNS, columns, strict=True)) | {"random": random, "clicked": clicked}
     features = {"user": user_features, "item": item_features}
     if isinstance(source, str | Path):
         return _read_file(Path(source), format, wanted, features, progress, settings)
+    return _read_frame(source, wanted, features, settings)
+
+
+def read_impressions(
+    source: object, *, user: str | None = None, item: str | None = None
+) -> Interactions:
+    """Read rows that were shown: users, items, and in a column `clicked` whether they clicked.
+
+    Args:
+        source: A file or a frame, as `read` takes it.
+        user: User-ID column (detected if omitted).
+        item: Item-ID column (detected if omitted).
+    """
+    wanted = dict.fromkeys(COLUMNS, ABSENT) | {"user": user, "item": item, "clicked": None}
+    features = {"user": None, "item": None}
+    if isinstance(source, str | Path):
+        return _read_file(Path(source), None, wanted, features, None, {"name": None})
+    return _read_frame(source, wanted, features, {"name": None})
+
+
+def _read_frame(
+    source: object,
+    wanted: Mapping[str, str | None],
+    features: Mapping[str, object],
+    settings: dict[str, Any],
+) -> Interactions:
     roles = columns_of(wanted, column_names(source))
     table = as_frame(source, sorted(roles.values()))
-    settings |= {"name": name or "log", "source": f"a frame of {table.height:,} rows"}
+    settings |= {"name": settings["name"] or "log", "source": f"a frame of {table.height:,} rows"}
     with convertible():
         tables = _feature_tables(features, roles)
         return assemble(table.iter_slices(BATCH_ROWS), roles, **tables, **settings)

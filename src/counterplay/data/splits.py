@@ -38,6 +38,7 @@ class Split(Shown):
     interactions: Interactions  #: The whole log.
     part: NDArray[np.int8]  #: 0 train, 1 validation, 2 test, `[n]`.
     kind: str  #: How the parts were made, in words.
+    random: Interactions | None = None  #: Impressions of random items, never trained on.
 
     def __post_init__(self) -> None:
         part = self.part.view()
@@ -48,6 +49,11 @@ class Split(Shown):
             raise DataError(
                 "a split must give each row the part 0, 1 or 2; found "
                 f"{len(part):,} parts for {len(self.interactions):,} rows; make the split again"
+            )
+        if self.interactions.clicked is not None:
+            raise DataError(
+                "a split must be of clicks; found a log of rows that were clicked and others; "
+                "counterplay.prepare takes them apart"
             )
         if not (part == TRAIN).any():
             raise DataError(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from counterplay.evaluation.propensities import Contestant
     from counterplay.evaluation.stage import Stage
 
+RANDOMISED = "randomised"
 Propensities = Callable[["Stage", "Contestant", "Sequence[Contestant]"], "NDArray[np.float64]"]
 
 
@@ -51,7 +52,7 @@ class Estimator:
     title: str
     assumes: str
     propensities: Propensities | None
-    needs: Literal["propensities", "world"] | None = None
+    needs: Literal["propensities", "random rows", "world"] | None = None
     shared: bool = True
     trust: int = 0
     usual: bool = False
@@ -59,16 +60,25 @@ class Estimator:
     weighs: bool = True
     clicks: bool = False
 
-    def applies(self, log: Interactions, *, world: bool) -> bool:
+    def applies(self, log: Interactions, *, world: bool, random: bool = False) -> bool:
         """Tell whether what it needs is there."""
-        if self.needs == "propensities":
-            return log.propensity is not None
-        return self.needs is None or world
+        there = {
+            None: True,
+            "propensities": log.propensity is not None,
+            "random rows": random,
+            "world": world,
+        }
+        return there[self.needs]
 
-    def check(self, log: Interactions, *, world: bool) -> None:
+    def check(self, log: Interactions, *, world: bool, random: bool = False) -> None:
         """Refuse where what it needs is absent."""
-        if self.applies(log, world=world):
+        if self.applies(log, world=world, random=random):
             return
+        if self.needs == "random rows":
+            raise ConfigError(
+                f"the {self.name} estimator needs random rows; found none; give them with "
+                "--random-rows, in Python random_rows, or choose another estimator"
+            )
         if self.needs == "world":
             raise ConfigError(
                 f"the {self.name} estimator needs the world that the log was drawn from; found a "
@@ -124,7 +134,7 @@ def _at_the_point(stage: Stage, _: Contestant, rivals: Sequence[Contestant]) -> 
     from counterplay.metrics.dials import propensities
 
     case = stage.worst_case(rivals)
-    return propensities(case.exposures, *case.settings.box().point)
+    return propensities(case.exposures, *case.box.point)
 
 
 ESTIMATORS: dict[str, Estimator] = {
@@ -164,9 +174,9 @@ ESTIMATORS: dict[str, Estimator] = {
         Estimator(
             name="robust",
             title="The worst case over exposures",
-            assumes="takes the worst case over all shares of popularity, and up to 40% of taste, "
-            "that may be exposure. Its value is the mean over them; its ends are the least and "
-            "the greatest, sampling included.",
+            assumes="takes the worst case over the shares of popularity and of taste that may be "
+            "exposure: by default any share of popularity, and up to 40% of taste. Its value is "
+            "the mean over them; its ends are the least and the greatest, sampling included.",
             propensities=None,
             trust=5,
             usual=True,
@@ -197,6 +207,17 @@ ESTIMATORS: dict[str, Estimator] = {
             trust=6,
             usual=True,
             selects=True,
+        ),
+        Estimator(
+            name=RANDOMISED,
+            title="Evaluation on random rows",
+            assumes="counts the clicked ones among rows whose item was drawn at random, all alike. "
+            "It assumes nothing of exposure; its interval is wide where such rows are few.",
+            propensities=_ones,
+            needs="random rows",
+            trust=7,
+            weighs=False,
+            clicks=True,
         ),
         Estimator(
             name="oracle",

@@ -44,25 +44,27 @@ def compared(stage: Stage, contestants: Sequence[Contestant]) -> EvaluationRecor
             comparisons += box_comparisons(stage, contestants)
             dials = dials_record(stage, contestants)
         elif stage.shares(estimator):
-            comparisons += stage.compared(estimator, contestants)
+            comparisons += stage.of(estimator).compared(estimator, contestants)
     return result.model_copy(update={"comparisons": tuple(comparisons), "dials": dials})
 
 
 def evaluated(stage: Stage, contestants: Sequence[Contestant]) -> EvaluationRecord:
     """Return all estimates and bands."""
-    config, users = stage.config, stage.targets.user
+    config = stage.config
     found: list[CandidateEstimate] = []
     limits: list[Band] = []
     over_the_box = {}
     if any(ESTIMATORS[each].propensities is None for each in stage.estimators):
         over_the_box = box_estimates(stage, contestants)
     for contestant in contestants:
-        name, values = contestant.name, stage.values(contestant)
+        name = contestant.name
         for estimator in stage.estimators:
             if ESTIMATORS[estimator].propensities is None:
                 found += over_the_box[name]
                 continue
-            weights = stage.weights(estimator, contestant, contestants)
+            own = stage.of(estimator)
+            values, users = own.values(contestant), own.targets.user
+            weights = own.weights(estimator, contestant, contestants)
             rng = stage.streams.numpy("bootstrap")
             estimated = _estimates(
                 stage, estimator, values, weights, users, rng, normalise=config.normalise

@@ -18,17 +18,24 @@ from counterplay.models.table import ScoreTable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from counterplay.data.interactions import Interactions
     from counterplay.data.splits import Split
     from counterplay.evaluation.stage import Evaluation, Stage
 
 Table = str | Path | pl.DataFrame
 
 
-def check_scores(scores: Mapping[str, Table], split: Split, config: Evaluation) -> None:
+def check_scores(
+    scores: Mapping[str, Table],
+    split: Split,
+    config: Evaluation,
+    random: Interactions | None = None,
+) -> None:
     """Refuse scores that could not be evaluated; cheap, so that it can be known beforehand."""
     targets = split.test if config.part == "test" else split.validation
+    users = targets.user if random is None else np.union1d(targets.user, random.user)
     for table in scores.values():
-        read_scores(table, split.interactions, targets.user)
+        read_scores(table, split.interactions, users)
 
 
 def given_candidate(name: str, table: Table, stage: Stage) -> Contestant:
@@ -36,13 +43,13 @@ def given_candidate(name: str, table: Table, stage: Stage) -> Contestant:
 
     Observed is what is in training; test rows are as unobserved as everything else.
     """
-    train, targets = stage.train, stage.targets
+    train = stage.train
     if stage.explicit:
         raise ConfigError(
             f"given scores rank items, and predict no ratings; found '{name}' beside runs that do; "
             "compare like with like"
         )
-    scores = read_scores(table, stage.split.interactions, targets.user)
+    scores = read_scores(table, stage.split.interactions, stage.users)
     pairs, n_negatives = scores.pairs, stage.config.opponent.n_negatives
     observed = np.isin(pairs, train.pair)
     model = batches = None

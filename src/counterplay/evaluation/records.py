@@ -165,6 +165,24 @@ class LeadMap(OfMetric):
     low: tuple[Number, ...]
 
 
+class RandomDials(Record):
+    """What random rows say of the dials.
+
+    Attributes:
+        n: Number of random rows.
+        n_clicks: How many of them were clicked.
+        gamma: The likeliest share of popularity that is exposure.
+        lam: The likeliest share of taste that is.
+        exposure_only: Whether that is so much that clicks show exposure, not taste.
+    """
+
+    n: int
+    n_clicks: int
+    gamma: float
+    lam: float
+    exposure_only: bool
+
+
 class DialsRecord(Record):
     """The worst case of an evaluation, and what it rests on.
 
@@ -177,6 +195,7 @@ class DialsRecord(Record):
         n_left_out: Rows that it was not, because their users have seen nearly all items.
         error: Of the logarithm of a propensity, by the sample of users that sums come from.
         leads: Of each candidate over each other.
+        random: What random rows say of the dials, if there are any.
     """
 
     dials: tuple[tuple[float, float], ...]
@@ -187,6 +206,7 @@ class DialsRecord(Record):
     n_left_out: int
     error: float
     leads: tuple[LeadMap, ...]
+    random: RandomDials | None = None
 
 
 class _Weights(Record):

@@ -63,7 +63,8 @@ def read_scores(
     absent = np.setdiff1d(users, user)
     _must(
         len(absent) == 0,
-        f"none for {len(absent):,} of {len(np.unique(users)):,} users with test rows",
+        f"none for {len(absent):,} of {len(np.unique(users)):,} users with test rows or random "
+        "rows",
         "score them too, or leave their rows out of the dataset",
     )
     if not known.all():

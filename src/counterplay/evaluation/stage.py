@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,8 +11,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 
 from counterplay.data.splits import TEST, VALIDATION
 from counterplay.errors import ConfigError, DataError
-from counterplay.evaluation.estimators import ESTIMATORS, known
+from counterplay.evaluation.estimators import ESTIMATORS, RANDOMISED, known
 from counterplay.evaluation.propensities import Contestant, OpponentSettings
+from counterplay.evaluation.random_rows import unseen_random_rows
 from counterplay.evaluation.records import Comparison
 from counterplay.evaluation.worst_case import DialSettings, WorstCase, worst_case
 from counterplay.metrics.comparison import beyond_chance, comparisons
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from counterplay.data.interactions import Interactions
     from counterplay.data.splits import Split
     from counterplay.progress import Steps
     from counterplay.simulation.world import World
@@ -112,6 +115,7 @@ class Stage:
         *,
         explicit: bool,
         world: World | None = None,
+        random: Interactions | None = None,
         progress: Steps = lambda *_: None,
     ) -> None:
         self.progress = progress
@@ -124,6 +128,12 @@ class Stage:
                 "split that holds some out"
             )
         self.seen = split.interactions.take(split.part < held_out)
+        if random is not None and explicit:
+            raise ConfigError(
+                "random rows are clicked or not; found predicted ratings; leave the random rows out"
+            )
+        self.random = None if random is None else unseen_random_rows(random, self.seen)
+        self._at_random: Stage | None = None
         self.train = split.train if explicit else replace(split.train, rating=None)
         self.streams = Streams(config.seed)
         self._values: dict[str, dict[tuple[str, int], NDArray[np.float64]]] = {}
@@ -133,8 +143,13 @@ class Stage:
 
     @property
     def estimators(self) -> tuple[str, ...]:
-        """Those that were asked for; of the usual ones, those that are of these rows."""
+        """Those that were asked for; of the usual ones, those that are of these rows.
+
+        Whoever gives random rows asks for what they say.
+        """
         names = self.config.estimators
+        if self.random is not None and RANDOMISED not in names:
+            names = (*names, RANDOMISED)
         of_clicks = [name for name in names if self.explicit and ESTIMATORS[name].clicks]
         if of_clicks and "estimators" in self.config.model_fields_set:
             raise ConfigError(
@@ -147,6 +162,26 @@ class Stage:
         """Tell whether all contestants have the same weights, so that they can be compared."""
         own = self.config.opponent.as_trained and estimator in ("propensity", "opponent")
         return ESTIMATORS[estimator].shared and not own
+
+    def of(self, estimator: EstimatorName) -> Stage:
+        """Return the stage of an estimator's rows: of these, or of the clicked random rows."""
+        if ESTIMATORS[estimator].needs != "random rows":
+            return self
+        ESTIMATORS[estimator].check(self.targets, world=False, random=self.random is not None)
+        assert self.random is not None
+        assert self.random.clicked is not None
+        if self._at_random is None:
+            self._at_random = copy(self)
+            self._at_random.targets = self.random.take(self.random.clicked)
+            self._at_random._values, self._at_random._weights = {}, {}
+            self._at_random._candidates = None
+        return self._at_random
+
+    @property
+    def users(self) -> NDArray[np.int32]:
+        """All users who are ranked for, each once: those of the rows, and of random rows."""
+        others = () if self.random is None else self.random.user
+        return np.union1d(self.targets.user, np.asarray(others, np.int32))
 
     def worst_case(self, contestants: Sequence[Contestant]) -> WorstCase:
         """Return the contestants under all dials that are held possible."""
@@ -197,7 +232,7 @@ class Stage:
         key = estimator, "" if self.shares(estimator) else contestant.name
         if key not in self._weights:
             found = ESTIMATORS[estimator]
-            found.check(self.targets, world=self.world is not None)
+            found.check(self.targets, world=self.world is not None, random=self.random is not None)
             assert found.propensities is not None, "a worst case has no weights"
             q = found.propensities(self, contestant, rivals)
             self._weights[key] = weights_of(q, clip=self.config.clip)

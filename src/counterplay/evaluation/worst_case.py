@@ -2,7 +2,8 @@
 
 A click model is fitted on the validation rows, or on halves of the users where the rows that are
 weighted are the validation rows or there are none (`counterplay.metrics.click_model`). With it the
-held-out rows are weighted at each pair of dials (`counterplay.metrics.dials`).
+held-out rows are weighted at each pair of dials (`counterplay.metrics.dials`). Where there are
+random rows, they say which dials are possible (`counterplay.metrics.random_rows`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from counterplay.errors import CounterplayWarning, DataError
-from counterplay.evaluation.records import CandidateEstimate, Comparison, DialsRecord, LeadMap
+from counterplay.evaluation.records import (
+    CandidateEstimate,
+    Comparison,
+    DialsRecord,
+    LeadMap,
+    RandomDials,
+)
 from counterplay.metrics.click_model import N_NEGATIVES, ClickModel, fit_click_model
 from counterplay.metrics.dials import (
     GAMMAS,
@@ -30,10 +37,14 @@ from counterplay.metrics.dials import (
 from counterplay.metrics.estimation import finite
 from counterplay.metrics.intervals import top_share
 from counterplay.metrics.item_sums import candidate_ranks
+from counterplay.metrics.random_rows import GAMMA_GRID, LAMBDA_GRID, FittedDials, fit_dials
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
+    from counterplay.data.interactions import Interactions
     from counterplay.evaluation.propensities import Contestant
     from counterplay.evaluation.records import Key
     from counterplay.evaluation.stage import Stage
@@ -73,19 +84,36 @@ class DialSettings(BaseModel):
         lambdas = sorted({*MAP, *(lam for _, lam in box.dials)})
         return Box.grid(gammas, lambdas, box.point)
 
+    def lambdas(self, *, random: bool) -> tuple[float, ...]:
+        """Return every λ that a click model must be fitted for."""
+        more = LAMBDA_GRID if random and self.personal_share is None else ()
+        return tuple(sorted({*self.map().lambdas, *more}))
+
+    def fitted(self, rows: Exposures, clicked: NDArray[np.bool_]) -> FittedDials:
+        """Return the dials that random rows leave possible; a share that is known stays."""
+        gamma, lam = self.popularity_share, self.personal_share
+        return fit_dials(
+            rows,
+            clicked,
+            gammas=GAMMA_GRID if gamma is None else (gamma,),
+            lambdas=LAMBDA_GRID if lam is None else (lam,),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class WorstCase:
     """The candidates of a stage over the map of dials.
 
     Attributes:
-        settings: Which dials are held possible.
+        box: The dials that are held possible.
+        fitted: What random rows say of them, if there are any.
         model: The click model.
         exposures: Of the stage's rows.
         maps: By metric and cutoff, values over the whole map.
     """
 
-    settings: DialSettings
+    box: Box
+    fitted: FittedDials | None
     model: ClickModel
     exposures: Exposures
     maps: dict[Key, Surface]
@@ -93,13 +121,11 @@ class WorstCase:
     @property
     def top_share(self) -> float:
         """The share of the heaviest hundredth of the rows in all weights, at the worst dials."""
-        return max(
-            top_share(1 / propensities(self.exposures, *each)) for each in self.settings.box().dials
-        )
+        return max(top_share(1 / propensities(self.exposures, *each)) for each in self.box.dials)
 
     def surface(self, key: Key) -> Surface:
         """Return the values over the box alone."""
-        whole, box = self.maps[key], self.settings.box()
+        whole, box = self.maps[key], self.box
         places = [*(whole.box.dials.index(each) for each in box.dials), -1]
         return replace(
             whole,
@@ -117,13 +143,14 @@ def worst_case(stage: Stage, contestants: Sequence[Contestant]) -> WorstCase:
     apart = stage.config.part == "test" and len(validation) > 0
     personal = [each.scores for each in contestants if each.is_personal]
     unseen = stage.seen.n_items - np.bincount(stage.seen.user)
+    lambdas = settings.lambdas(random=stage.random is not None)
     try:
         model = fit_click_model(
             validation if apart else stage.targets,
             personal,
             train=stage.split.train if apart else stage.seen,
             seen=stage.seen,
-            lambdas=settings.map().lambdas,
+            lambdas=lambdas,
             rng=stage.streams.numpy("click model"),
             n_folds=1 if apart else _FOLDS,
             n_negatives=int(np.clip(np.median(unseen) // 2, 1, N_NEGATIVES)),
@@ -136,20 +163,29 @@ def worst_case(stage: Stage, contestants: Sequence[Contestant]) -> WorstCase:
             CounterplayWarning,
             stacklevel=2,
         )
-        model = ClickModel.impersonal(stage.train, len(personal), settings.map().lambdas)
-    targets = stage.targets
-    ranks = candidate_ranks(personal, targets, stage.seen, memory=stage.config.memory)
-    exposures = model.at(targets.user, targets.item, ranks)
+        model = ClickModel.impersonal(stage.train, len(personal), lambdas)
+
+    def exposures_of(rows: Interactions) -> Exposures:
+        ranks = candidate_ranks(personal, rows, stage.seen, memory=stage.config.memory)
+        return model.at(rows.user, rows.item, ranks)
+
+    targets, random, fitted = stage.targets, stage.random, None
+    exposures, whole = exposures_of(targets), settings.map()
+    if random is not None and random.clicked is not None:
+        fitted = settings.fitted(exposures_of(random), random.clicked)
+        around = dict.fromkeys((*whole.dials, *fitted.box.dials))
+        whole = Box(tuple(around), fitted.box.point)
     maps = {
         key: surface(
             {each.name: stage.values(each)[key] for each in contestants},
             exposures,
             np.asarray(targets.user),
-            settings.map(),
+            whole,
         )
         for key in stage.values(contestants[0])
     }
-    return WorstCase(settings, model, exposures, maps)
+    box = settings.box() if fitted is None else fitted.box
+    return WorstCase(box, fitted, model, exposures, maps)
 
 
 def box_estimates(
@@ -204,7 +240,7 @@ def box_comparisons(stage: Stage, contestants: Sequence[Contestant]) -> list[Com
 def dials_record(stage: Stage, contestants: Sequence[Contestant]) -> DialsRecord:
     """Return the maps of all leads, and the click model that they rest on."""
     case, level = stage.worst_case(contestants), stage.config.level
-    box, model = case.settings.box(), case.model
+    box, model, fitted = case.box, case.model, case.fitted
     names = [each.name for each in contestants if each.is_personal]
     leads = []
     for key, over in case.maps.items():
@@ -220,7 +256,7 @@ def dials_record(stage: Stage, contestants: Sequence[Contestant]) -> DialsRecord
                 )
             )  # fmt: skip
     return DialsRecord(
-        dials=case.settings.map().dials,
+        dials=next(iter(case.maps.values())).box.dials,
         box=box.dials,
         point=box.point,
         coefficients={
@@ -231,4 +267,13 @@ def dials_record(stage: Stage, contestants: Sequence[Contestant]) -> DialsRecord
         n_left_out=model.n_left_out,
         error=case.exposures.error,
         leads=tuple(leads),
+        random=None
+        if fitted is None
+        else RandomDials(
+            n=fitted.n,
+            n_clicks=round(fitted.n_clicks),
+            gamma=fitted.gamma,
+            lam=fitted.lam,
+            exposure_only=fitted.exposure_only,
+        ),
     )

@@ -5,12 +5,16 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from counterplay.evaluation.estimators import RANDOMISED
+from counterplay.metrics.dials import LAMBDAS
 from counterplay.report import figures
 from counterplay.report.blocks import Chart, Panel, Prose, Section, Table
 from counterplay.report.words import interval, metric, number, share
 
 if TYPE_CHECKING:
-    from counterplay.evaluation.records import DialsRecord, LeadMap
+    from collections.abc import Sequence
+
+    from counterplay.evaluation.records import DialsRecord, LeadMap, RandomDials
     from counterplay.study.records import Findings
 
 _AHEAD, _UNSURE, _BEHIND = "ahead beyond chance", "not told apart", "behind beyond chance"
@@ -48,7 +52,7 @@ def worst_case_section(record: Findings) -> Section | None:
         "of a user's apparent taste (up) is due to what was shown. A filled square: the leader is "
         "ahead beyond chance. An open square: the two are not told apart. A cross: it is behind. "
         "The frame holds the assumptions that the decision rests on; the line is where the two are "
-        "equal. Bottom left is standard evaluation, bottom right is weighting by popularity."
+        "equal. Standard evaluation is at 0% and 0%, weighting by popularity at 100% and 0%."
     )
     chart = Chart("map", f"Lead of {leader} in {metric(*key)}", reading, panels, tables)
     rows = ", ".join(
@@ -65,13 +69,43 @@ def worst_case_section(record: Findings) -> Section | None:
     said = (
         "What a click log cannot say is how much of it is exposure. Here is where the lead holds."
     )
-    return Section("worst-case", "Where the lead holds", said, [chart, Prose([basis])])
+    prose = [basis] if dials.random is None else [_random_rows(record, dials, dials.random), basis]
+    return Section("worst-case", "Where the lead holds", said, [chart, Prose(prose)])
+
+
+def _random_rows(record: Findings, dials: DialsRecord, random: RandomDials) -> str:
+    """Say how many random rows there were, what they say alone, and what they did to the dials."""
+    choices = record.verdict.choices if record.verdict else ()
+    alone = next((each for each in choices if each.estimator == RANDOMISED), None)
+    said = f"Of {random.n:,} random rows {random.n_clicks:,} were clicked."
+    if alone is not None:
+        sure = "ahead of all others" if alone.decided else "but not beyond chance"
+        said += (
+            f" Alone they put {alone.candidate} first ({number(alone.value)}, "
+            f"{interval(alone.low, alone.high)}), {sure}."
+        )
+    gammas, lambdas = zip(*dials.box, strict=True)
+    said += (
+        f" By them {share(random.gamma)} of popularity and {share(random.lam)} of taste are most "
+        f"likely to be exposure; {_range(gammas)} and {_range(lambdas)} remain possible. The "
+        "usual frame, without random rows, reaches from 0% to 100% of popularity and from 0% to "
+        f"{share(max(LAMBDAS))} of taste."
+    )
+    if random.exposure_only:
+        said += " So clicks show exposure, not taste: test online."
+    return said
+
+
+def _range(values: Sequence[float]) -> str:
+    low, high = min(values), max(values)
+    return share(low) if low == high else f"{share(low)} to {share(high)}"
 
 
 def _map(dials: DialsRecord, lead: LeadMap, back: LeadMap) -> dict[str, Any]:
     """Return the drawing of one lead; `back` is the same pair seen from the rival."""
     cells = list(zip(dials.dials, lead.value, lead.low, back.low, strict=True))
     traces: list[dict[str, Any]] = []
+    size = 17 if dials.random is None else 9  # the dials of random rows lie closer
     for state, (tint, symbol) in _LOOKS.items():
         own = [
             (gamma, lam, value, low, None if other is None else -other)
@@ -85,7 +119,7 @@ def _map(dials: DialsRecord, lead: LeadMap, back: LeadMap) -> dict[str, Any]:
                     "mode": "markers",
                     "x": [gamma for gamma, *_ in own],
                     "y": [lam for _, lam, *_ in own],
-                    "marker": {"color": tint, "symbol": symbol, "size": 17, "line": {"width": 2}},
+                    "marker": {"color": tint, "symbol": symbol, "size": size, "line": {"width": 2}},
                     "hovertext": [
                         f"popularity {share(gamma)}, taste {share(lam)}<br>{state}<br>"
                         f"{number(value, '+')}, {interval(low, high, '+')}"
@@ -115,10 +149,19 @@ def _map(dials: DialsRecord, lead: LeadMap, back: LeadMap) -> dict[str, Any]:
         "y1": max(lambdas) + _EDGE,
         "line": {"color": "@accent", "width": 2},
     }
-    ticks = {"tickformat": ".0%", "range": [-0.12, 1.12], "showgrid": False}
-    x = figures.axis("popularity that is exposure (γ)", **ticks)
-    y = figures.axis("taste that is exposure (λ)", **ticks)
+    x, y = (
+        figures.axis(title, tickformat=".0%", range=_reach(shares), showgrid=False)
+        for title, shares in (
+            ("popularity that is exposure (γ)", gammas),
+            ("taste that is exposure (λ)", lambdas),
+        )
+    )
     return figures.figure(traces, x, y, shapes=[frame])
+
+
+def _reach(shares: Sequence[float]) -> list[float]:
+    """Return the ends of an axis: 0 to 1, and further where the frame is."""
+    return [min(0.0, *shares) - 0.12, max(1.0, *shares) + 0.12]
 
 
 def _state(low: float | None, back: float | None) -> str:

@@ -13,6 +13,7 @@ from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.evaluator import compared, evaluated
 from counterplay.evaluation.given_scores import Table, given_candidate
 from counterplay.evaluation.propensities import Contestant
+from counterplay.evaluation.random_rows import random_rows_of
 from counterplay.evaluation.stage import Evaluation, Stage
 from counterplay.metrics.scoring import ModelScores
 from counterplay.notes import noted, tell
@@ -57,13 +58,16 @@ def evaluate_run(
     config: Evaluation | None = None,
     *,
     world: str | Path | None = None,
+    random_rows: object = None,
 ) -> EvaluationRecord:
     """Evaluate the candidate of a run directory; by default on the data it was trained on.
 
-    The directory of the world that the data were drawn from is for the oracle alone.
+    The directory of the world that the data were drawn from is for the oracle alone. Random rows
+    are a file or a frame with the columns user, item and clicked: what was shown at random.
     """
     with noted() as notes:
-        found = evaluated(*staged([run], data, config or Evaluation(), world=world))
+        how = config or Evaluation()
+        found = evaluated(*staged([run], data, how, world=world, random_rows=random_rows))
     return _with(notes, found)
 
 
@@ -73,12 +77,15 @@ def evaluate_scores(
     config: Evaluation | None = None,
     *,
     world: str | Path | None = None,
+    random_rows: object = None,
 ) -> EvaluationRecord:
     """Evaluate scores that were computed elsewhere: a table of user, item and score."""
     config, split = config or Evaluation(), load_split(data)
     name = "scores" if isinstance(scores, pl.DataFrame) else Path(scores).stem
     with noted() as notes:
-        stage = Stage(split, config, explicit=False, world=_world(world, split))
+        random = random_rows_of(random_rows, split)
+        known = _world(world, split)
+        stage = Stage(split, config, explicit=False, world=known, random=random)
         found = evaluated(stage, [given_candidate(name, scores, stage)])
     return _with(notes, found)
 
@@ -90,6 +97,7 @@ def compare(
     *,
     scores: Mapping[str, Table] | None = None,
     world: str | Path | None = None,
+    random_rows: object = None,
 ) -> EvaluationRecord:
     """Evaluate several candidates on the same rows, and say which differences stand.
 
@@ -99,6 +107,8 @@ def compare(
         config: How.
         scores: Candidates that are only known by their scores, by name.
         world: That the data were drawn from, for the oracle.
+        random_rows: What was shown at random: a file or a frame with the columns user, item and
+            clicked.
     """
     n_candidates = len(runs) + len(scores or {})
     if len({Path(run).resolve() for run in runs}) < len(runs) or not runs or n_candidates < 2:
@@ -108,7 +118,9 @@ def compare(
         )
     with noted() as notes:
         how = config or Evaluation()
-        found = compared(*staged(runs, data, how, scores=scores, world=world))
+        found = compared(
+            *staged(runs, data, how, scores=scores, world=world, random_rows=random_rows)
+        )
     return _with(notes, found)
 
 
@@ -125,6 +137,7 @@ def staged(
     *,
     scores: Mapping[str, Table] | None = None,
     world: World | str | Path | None = None,
+    random_rows: object = None,
     progress: Steps = lambda *_: None,
 ) -> tuple[Stage, list[Contestant]]:
     """Load the data, unless they are given, the runs that were trained on them, and scores."""
@@ -138,7 +151,12 @@ def staged(
             "compared runs must all predict ratings or all rank; found both; compare like with like"
         )
     known = _world(world, split)
-    stage = Stage(split, config, explicit=explicit[0], world=known, progress=progress)
+    random = None
+    if random_rows is not None or not explicit[0]:
+        random = random_rows_of(random_rows, split)
+    stage = Stage(
+        split, config, explicit=explicit[0], world=known, random=random, progress=progress
+    )
     for run, record in zip(runs, records, strict=True):
         check_trained_on(run, record, split)
     names = _names([Path(run) for run in runs])

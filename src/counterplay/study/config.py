@@ -12,6 +12,7 @@ from counterplay.data.splits import PARTS, TEST, TRAIN, VALIDATION, cold_notes
 from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.estimators import ESTIMATORS, trusted
 from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
+from counterplay.evaluation.random_rows import random_rows_of, unseen_random_rows
 from counterplay.evaluation.stage import Evaluation
 from counterplay.learning.config import Training
 from counterplay.learning.methods import METHODS
@@ -28,6 +29,7 @@ from counterplay.runs.validating import check_cutoff
 from counterplay.simulation.online import OnlineTest
 
 if TYPE_CHECKING:
+    from counterplay.data.interactions import Interactions
     from counterplay.data.splits import Split
     from counterplay.simulation.world import World
 
@@ -60,6 +62,8 @@ class StudyConfig(BaseModel):
         training: What all of them share; what is not set follows from the size of the log.
         runs: Other candidates, by name, each as `counterplay train --config` takes it.
         scores: Candidates that are only known by their scores: files of user, item and score.
+        random_rows: Impressions whose items were drawn at random: a file of user, item and clicked.
+            They are never trained on.
         preparation: How to read, filter and split the log.
         evaluation: How to evaluate; by default with bands, and with the oracle in worlds. Its
             protocol, first metric and first cutoff select the epochs of every candidate too.
@@ -76,6 +80,7 @@ class StudyConfig(BaseModel):
     training: Training = Training()
     runs: dict[str, RunConfig] = {}
     scores: dict[str, Path] = {}
+    random_rows: Path | None = None
     preparation: Preparation = Preparation()
     evaluation: Evaluation = Evaluation()
     online: OnlineTest = OnlineTest()
@@ -108,9 +113,25 @@ class StudyConfig(BaseModel):
                 "given scores rank items, and predict no ratings; found "
                 f"'{next(iter(self.scores))}' with feedback ratings; leave one of them out"
             )
+        if self.random_rows is not None and self.feedback == "ratings":
+            raise ConfigError(
+                "random rows are clicked or not; found feedback ratings; leave one of them out"
+            )
         how = self.evaluation_of(split, world=world)
-        _check_evaluation(how, split, world=world)
+        random = self.random_rows is not None or split.random is not None
+        _check_evaluation(how, split, world=world, random=random)
         return how
+
+    def random(self, split: Split, how: Evaluation) -> Interactions | None:
+        """Read the random rows, and leave out what cannot be judged; None where there are none."""
+        if self.feedback == "ratings":
+            return None
+        named = self.preparation.model_dump(include={"user", "item"})
+        found = random_rows_of(self.random_rows, split, **named)
+        if found is None:
+            return None
+        seen = split.interactions.take(split.part < PARTS.index(how.part))
+        return unseen_random_rows(found, seen)
 
     def reservations(self, split: Split) -> list[str]:
         """Say what of the rows is not as one might think."""
@@ -255,14 +276,14 @@ def _training(name: str, method: str, options: dict[str, Any]) -> Any:
         ) from None
 
 
-def _check_evaluation(how: Evaluation, split: Split, *, world: bool) -> None:
+def _check_evaluation(how: Evaluation, split: Split, *, world: bool, random: bool) -> None:
     if not set(how.estimators) & set(trusted()):
         raise ConfigError(
             "a verdict needs an estimator whose weights all candidates share, of "
             f"{', '.join(trusted())}; found {', '.join(how.estimators)}; add one"
         )
     for name in how.estimators:
-        ESTIMATORS[name].check(split.interactions, world=world)
+        ESTIMATORS[name].check(split.interactions, world=world, random=random)
     if not split.counts[how.part]:
         raise DataError(
             f"an evaluation needs {how.part} rows; found none; choose another split, or the test"

@@ -39,11 +39,11 @@ def holds(dials: DialsRecord, leads: list[LeadMap]) -> str | None:
             last = step
         return last
 
-    if (taste := reach(lambda pair: pair[1])) is not None:
+    if (taste := reach(lambda pair: pair[1])) is not None and taste >= 0:
         return f"unless {_more_than(taste)} of the personal signal in the clicks is exposure"
-    if (most := reach(lambda pair: pair[0])) is not None:
+    if (most := reach(lambda pair: pair[0])) is not None and most >= 0:
         return f"unless {_more_than(most)} of popularity is exposure"
-    if (least := reach(lambda pair: -pair[0])) is not None:
+    if (least := reach(lambda pair: -pair[0])) is not None and -least <= 1:
         return f"unless less than {-least:.0%} of popularity is exposure"
     return None
 

@@ -54,6 +54,7 @@ from counterplay.study.verdict import verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from counterplay.data.interactions import Interactions
     from counterplay.evaluation.stage import Evaluation
     from counterplay.progress import Steps
 
@@ -87,13 +88,16 @@ def run(
         split = load_split(data) if known else _prepared(source, config)
     notes += [note for note in config.reservations(split) if note not in notes]
     how = config.check(split, world=world is not None)
-    check_scores(config.scores, split, how)
+    with noted() as more:
+        random = config.random(split, how)
+    notes += more
+    check_scores(config.scores, split, how, random)
     log = {"log": split.interactions.fingerprint, "split": split.fingerprint}
     plan = plan.model_copy(update={"log": log, "command": command, "notes": tuple(notes)})
     with working_directory(folder):
         plan = _begin(folder, plan, data, split)
         split = split if known else load_split(data)  # whoever goes on sees the same
-        record = _made(folder, config, data, split, how, world, plan, progress)
+        record = _made(folder, config, data, split, how, world, random, plan, progress)
     tell(record.evaluation.notes)
     return Study(folder, record)
 
@@ -105,6 +109,7 @@ def _made(
     split: Split,
     how: Evaluation,
     world: Path | None,
+    random: Interactions | None,
     plan: Plan,
     progress: Steps,
 ) -> StudyRecord:
@@ -114,7 +119,7 @@ def _made(
         evaluation, online = read_part(EvaluationRecord, folder / EVALUATION), read_online(folder)
     else:
         progress("evaluating", 0, None)
-        evaluation, online = _evaluated(folder, config, split, how, world, progress)
+        evaluation, online = _evaluated(folder, config, split, how, world, random, progress)
         of_runs = (f"{run.name}: {note}" for run in runs for note in run.notes)
         notes = (*plan.notes, *of_runs, *evaluation.notes)
         evaluation = evaluation.model_copy(update={"notes": notes})
@@ -132,14 +137,16 @@ def _evaluated(
     split: Split,
     how: Evaluation,
     world: Path | None,
+    random: Interactions | None,
     progress: Steps,
 ) -> tuple[EvaluationRecord, OnlineRecord | None]:
     """Evaluate all candidates; in a world, test them online first, and write down what came."""
     places, online = [folder / "runs" / name for name in config.names], None
     with noted() as notes:
         stage, contestants = staged(
-            places, split, how, scores=config.scores, world=world, progress=progress
-        )
+            places, split, how, scores=config.scores, world=world, random_rows=random,
+            progress=progress,
+        )  # fmt: skip
         if stage.world is not None:
             contestants = [old_system(stage.world), *contestants]
             test = config.online_in(stage.world)
@@ -154,7 +161,8 @@ def _plan(place: Path | None, config: StudyConfig) -> Plan:
     """Return what is to be done, and of which files."""
     if place is not None and not place.exists():
         raise DataError(f"a study needs a log; found nothing at '{place}'; name a file or a folder")
-    given = [each for each in (place, *config.scores.values()) if each is not None]
+    files = (place, *config.scores.values(), config.random_rows)
+    given = [each for each in files if each is not None]
     return Plan(
         source=None if place is None else str(place.resolve()),
         files={str(each.resolve()): digest_of(each) for each in given if each.is_file()},

@@ -6,7 +6,9 @@ the most trusted estimator that is there (`counterplay.evaluation.estimators` ha
 recommends its choice only where it is decided. From clicks alone that is the worst case over a box
 of dials: "Ship" needs a lead whichever of those exposures is right. A lead that holds on a part of
 the box is said with that part. Otherwise the verdict names who is left, and the online test that
-would decide. In a world, the truth says who was right, and what the others' choices lose.
+would decide. Random rows are followed before all others where they decide by themselves; where they
+do not, they still set the box. If by them clicks show exposure and not taste, nothing that rests on
+clicks is recommended. In a world, the truth says who was right, and what the others' choices lose.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import math
 from typing import TYPE_CHECKING
 
 from counterplay.display import named as shown
-from counterplay.evaluation.estimators import ESTIMATORS, trusted
+from counterplay.evaluation.estimators import ESTIMATORS, RANDOMISED, trusted
 from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
 from counterplay.evaluation.worst_case import ROBUST
 from counterplay.metrics.measures import SMALLER_IS_BETTER
@@ -32,6 +34,7 @@ _ROUNDING = 1e-12  # values closer than that are equal
 _SLIGHT = 1.25  # odds of exposure are easily off by that factor
 _FEW_ROWS = 200  # to judge what is personal by
 _NOT_SURE = "not beyond chance"
+_EXPOSURE_ONLY = "clicks show exposure, not taste: test online."
 
 
 def verdict(evaluation: EvaluationRecord, truth: Sequence[TrueValue] | None = None) -> Verdict:
@@ -47,7 +50,10 @@ def verdict(evaluation: EvaluationRecord, truth: Sequence[TrueValue] | None = No
         _choice(evaluation, estimator, key) for estimator in named if ESTIMATORS[estimator].shared
     )
     by_estimator = {each.estimator: each for each in choices}
-    decisive = by_estimator[next(name for name in trusted() if name in by_estimator)]
+    decisive = _decisive(by_estimator)
+    in_doubt = _in_doubt(evaluation, decisive)
+    if in_doubt:
+        decisive = decisive.model_copy(update={"decided": False})
     found = Verdict(
         metric=key[0],
         k=key[1],
@@ -59,19 +65,37 @@ def verdict(evaluation: EvaluationRecord, truth: Sequence[TrueValue] | None = No
         choices=choices,
         truth=None if truth is None else _truth(truth, key, choices),
     )
-    others = [each for each in choices if ESTIMATORS[each.estimator].trust and each is not decisive]
+    others = [
+        each
+        for each in choices
+        if ESTIMATORS[each.estimator].trust and each.estimator != decisive.estimator
+    ]
+    doubt = "which may be exposure alone" if in_doubt else "which may be chance"
     return found.model_copy(
         update={
             **_undecided(evaluation, decisive, key),
             "headline": _headline(evaluation, found, decisive),
             "reservations": tuple(_reservations(evaluation, decisive, others)),
             "sentences": (
-                *(_says(each, key) for each in (decisive, *others)),
+                _says(decisive, key, doubt),
+                *(_says(each, key) for each in others),
                 *(_turns(decisive) if decisive.flip is None or decisive.flip >= _SLIGHT else ()),
                 *_truly(found, decisive),
             ),
         }
     )
+
+
+def _decisive(by_estimator: dict[str, Choice]) -> Choice:
+    """Return the choice to follow: of the most trusted estimator; random rows only if decided."""
+    found = [by_estimator[name] for name in trusted() if name in by_estimator]
+    return next((each for each in found if each.estimator != RANDOMISED or each.decided), found[0])
+
+
+def _in_doubt(evaluation: EvaluationRecord, decisive: Choice) -> bool:
+    """Tell whether a choice rests on clicks that show exposure and not taste."""
+    random = evaluation.dials.random if evaluation.dials else None
+    return random is not None and random.exposure_only and not ESTIMATORS[decisive.estimator].needs
 
 
 def _choice(evaluation: EvaluationRecord, estimator: str, key: Key) -> Choice:
@@ -158,14 +182,18 @@ def _headline(evaluation: EvaluationRecord, found: Verdict, decisive: Choice) ->
     elif not decisive.decided:
         leads = _leads(evaluation, name, found.key)
         part = None
+        if _in_doubt(evaluation, decisive):
+            return f"Undecided: {name} is first, but {_EXPOSURE_ONLY}{_in_truth(found)}"
         if decisive.estimator == ROBUST and evaluation.dials:
             part = holds(evaluation.dials, leads)
         text = f"Undecided: {name} is first, but {_NOT_SURE} against {rival}."
         if part is not None:
             text = f"{name} leads {part}. Otherwise {rival} may be better."
-    if found.truth:
-        text += f" In truth {found.truth.candidate} is the best."
-    return text
+    return text + _in_truth(found)
+
+
+def _in_truth(found: Verdict) -> str:
+    return f" In truth {found.truth.candidate} is the best." if found.truth else ""
 
 
 def _reservations(
@@ -174,7 +202,8 @@ def _reservations(
     """Say what speaks against the choice."""
     if decisive.runner_up is None:
         return []
-    said = [_dissent(each) for each in others if each.candidate != decisive.candidate]
+    said = [_EXPOSURE_ONLY.capitalize()] if _in_doubt(evaluation, decisive) else []
+    said += [_dissent(each) for each in others if each.candidate != decisive.candidate]
     if decisive.flip is not None and decisive.flip < _SLIGHT:
         said += _turns(decisive)
     dials = evaluation.dials
@@ -194,7 +223,7 @@ def _dissent(choice: Choice) -> str:
     return f"{title} puts {other} first, but {_NOT_SURE}."
 
 
-def _says(choice: Choice, key: Key) -> str:
+def _says(choice: Choice, key: Key, doubt: str = "which may be chance") -> str:
     name = choice.candidate
     text = f"{ESTIMATORS[choice.estimator].title} "
     text += f"ships {name}" if choice.decided else f"puts {name} first"
@@ -213,7 +242,7 @@ def _says(choice: Choice, key: Key) -> str:
     least, most = sorted((abs(found.low), abs(found.high)))
     if choice.decided:
         return f"{text} [{least:.4f}, {most:.4f}]."
-    return f"{text}, which may be chance."
+    return f"{text}, {doubt}."
 
 
 def _tied(choice: Choice) -> bool:

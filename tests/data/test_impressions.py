@@ -1,0 +1,155 @@
+"""Random rows in a log are taken out before anything is split, filtered or learnt."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import counterplay as cp
+from counterplay.data.directory import FILES, load_split, save
+from counterplay.data.preparation import Preparation, prepare
+from counterplay.data.readers import read
+from counterplay.data.splits import Split, split_at_random
+from counterplay.errors import ConfigError, CounterplayWarning, DataError
+from counterplay.evaluation.random_rows import random_rows_of
+from counterplay.study.config import StudyConfig
+
+N_CLICKS, N_RANDOM, N_SHOWN = 600, 200, 50
+
+
+def frames() -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return a log of clicks, random rows and rows without a click, and its clicks alone."""
+    rng = np.random.default_rng(0)
+    n = N_CLICKS + N_RANDOM + N_SHOWN
+    random = np.arange(n) < N_RANDOM
+    clicked = np.where(random, rng.random(n) < 0.3, np.arange(n) >= N_RANDOM + N_SHOWN)
+    user, item = rng.integers(0, 30, n), rng.integers(0, 40, n)
+    user[:3] = 77  # of whom nothing else is known
+    clicked[:3] = True
+    frame = pl.DataFrame(
+        {"user": user, "item": item, "time": rng.permutation(n), "random": random, "click": clicked}
+    )
+    clicks = frame.filter(~pl.col("random") & pl.col("click")).drop("random", "click")
+    return frame.sample(fraction=1, shuffle=True, seed=1), clicks
+
+
+def made(frame: pl.DataFrame, **plan: Any) -> Split:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CounterplayWarning)
+        found = prepare(frame, Preparation(**plan))
+    assert isinstance(found, Split)
+    return found
+
+
+@pytest.mark.parametrize("plan", [{}, {"duplicates": "first"}, {"core": 3}, {"items_above": 10}])
+def test_the_log_is_as_if_they_had_not_been_in_it(plan: dict[str, Any]) -> None:
+    whole, clicks = frames()
+    found, plain = made(whole, **plan), made(clicks, **plan)
+    assert found.interactions.fingerprint == plain.interactions.fingerprint
+    assert found.train.fingerprint == plain.train.fingerprint
+    assert found.fingerprint == plain.fingerprint
+    assert plain.random is None
+
+
+def test_every_row_is_accounted_for() -> None:
+    whole, _ = frames()
+    with pytest.warns(CounterplayWarning, match="left out 3 of 200 random rows: their users"):
+        found = prepare(whole, Preparation(split="random"))
+    assert isinstance(found, Split)
+    assert found.random is not None
+    steps = [str(step) for step in found.interactions.steps]
+    random = whole.filter("random")
+    n_clicks = random["click"].sum()
+    assert f"random: took out 200 random rows, {n_clicks} of them clicked, to evaluate by" in steps
+    assert "clicked: left out 50 rows that were not clicked" in steps
+    assert len(found.interactions) == N_CLICKS
+    kept = found.random.to_frame().select("user", "item", "clicked").sort("user", "item", "clicked")
+    expected = random.filter(pl.col("user") != 77).select("user", "item", clicked="click")
+    assert kept.equals(expected.sort("user", "item", "clicked"))
+
+
+def test_they_lie_in_the_dataset_directory(tmp_path: Path) -> None:
+    split = made(frames()[0])
+    save(split, tmp_path / "data")
+    found = load_split(tmp_path / "data")
+    assert found.random == split.random
+    assert FILES.matches(tmp_path / "data")
+    save(made(frames()[1]), tmp_path / "plain")
+    assert load_split(tmp_path / "plain").random is None
+    path = tmp_path / "data" / "random.parquet"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(DataError, match=r"random\.parquet"):
+        load_split(tmp_path / "data")
+    path.unlink()
+    with pytest.raises(DataError, match=r"random\.parquet"):
+        load_split(tmp_path / "data")
+
+
+def test_a_study_evaluates_by_them_and_trains_without(tmp_path: Path) -> None:
+    whole, clicks = frames()
+    config = StudyConfig.model_validate(
+        {
+            "candidates": ("pop", "erm"),
+            "dim": 4,
+            "training": {"epochs": 1},
+            "evaluation": {"n_resamples": 200, "metrics": ("hit",)},
+        }
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CounterplayWarning)
+        study = cp.run(whole, tmp_path / "with", config)
+        plain = cp.run(clicks, tmp_path / "without", config)
+    dials = study.record.evaluation.dials
+    assert dials is not None
+    assert dials.random is not None
+    assert 20 < dials.random.n_clicks < dials.random.n < N_RANDOM
+    assert "randomised" in {each.estimator for each in study.record.evaluation.estimates}
+    for one, other in zip(study.record.runs, plain.record.runs, strict=True):
+        assert one.dataset.fingerprint == other.dataset.fingerprint
+        weights = [
+            (each.folder / "runs" / one.name / "model.safetensors").read_bytes()
+            for each in (study, plain)
+        ]
+        assert weights[0] == weights[1]
+
+
+def test_random_rows_come_from_one_place() -> None:
+    split = made(frames()[0])
+    rows = {"user": [1, 2], "item": [1, 2], "clicked": [0, 1]}
+    with pytest.raises(ConfigError, match="found a column 'random' in the data"):
+        random_rows_of(rows, split)
+    assert random_rows_of(split.random, split) == split.random == random_rows_of(None, split)
+
+
+def test_marks_that_are_all_false_leave_clicks() -> None:
+    whole, clicks = frames()
+    found = made(whole.filter(~pl.col("random")))
+    assert found.random is None
+    assert found.interactions == made(clicks).interactions
+
+
+def test_what_was_clicked_must_be_known() -> None:
+    whole, clicks = frames()
+    with pytest.raises(DataError, match="must say in a column 'clicked'"):
+        prepare(whole.drop("click"))
+    marked = clicks.with_columns(random=pl.lit("perhaps"), click=1)
+    with pytest.raises(DataError, match="marks of random rows must be true or false"):
+        prepare(marked)
+    left_out = made(marked, random="-")  # then every row is a click
+    assert left_out.interactions == made(clicks).interactions
+
+
+def test_impressions_are_not_split() -> None:
+    whole, _ = frames()
+    with pytest.raises(ConfigError, match="kept beside a split; found the split none"):
+        prepare(whole, Preparation(split="none"))
+    log = read(whole, random=None)
+    assert log.random is not None
+    with pytest.raises(DataError, match="prepare takes them apart"):
+        split_at_random(log, np.random.default_rng(0))
+    assert read(whole).clicked is None  # only where it is asked for
