@@ -19,12 +19,17 @@ def log_of(**columns: object) -> cp.Interactions:
 def test_the_names_are_those_of_the_values() -> None:
     assert list(ESTIMATORS) == [each.name for each in ESTIMATORS.values()]
     assert all(each.title and each.assumes.endswith(".") for each in ESTIMATORS.values())
-    assert [name for name, each in ESTIMATORS.items() if not each.weighs] == ["standard", "robust"]
+    assert [name for name, each in ESTIMATORS.items() if not each.weighs] == [
+        "standard",
+        "robust",
+        "randomised",
+    ]
     assert [name for name, each in ESTIMATORS.items() if not each.propensities] == ["robust"]
 
 
 def test_the_order_of_trust_is_a_property() -> None:
     assert trusted() == [
+        "randomised",
         "logged",
         "robust",
         "dials",
@@ -41,7 +46,12 @@ def test_the_order_of_trust_is_a_property() -> None:
 def test_what_applies_is_not_refused_and_what_does_not_is(name: str, world: bool) -> None:
     estimator = ESTIMATORS[name]
     for log in (log_of(), log_of(propensity=[0.25, 1])):
-        there = {"propensities": log.propensity is not None, "world": world, None: True}
+        there = {
+            "propensities": log.propensity is not None,
+            "world": world,
+            "random rows": False,
+            None: True,
+        }
         expected = there[estimator.needs]
         assert estimator.applies(log, world=world) == expected
         if expected:

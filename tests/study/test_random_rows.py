@@ -28,7 +28,7 @@ from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.writing import write_world
 from counterplay.study.config import StudyConfig
 from counterplay.study.reach import holds
-from counterplay.study.records import Study
+from counterplay.study.records import Study, Verdict
 from counterplay.study.verdict import verdict
 
 FAST: dict[str, Any] = {
@@ -154,6 +154,35 @@ def test_clicks_that_show_exposure_alone_recommend_nothing() -> None:
     ):
         assert other.recommended is not None
         assert said not in other.reservations
+
+
+def test_what_random_rows_put_behind_another_is_not_recommended() -> None:
+    """B is before a beyond chance, though b itself is not told apart from c."""
+    values = {
+        "robust": {"a": 0.4, "b": 0.3, "c": 0.3},
+        "randomised": {"a": 0.2, "b": 0.3, "c": 0.29},
+    }
+
+    def ruled(*names: str) -> Verdict:
+        """Make the difference of these two the only one that random rows decide."""
+        made = made_up(values)
+        changed = [
+            each.model_copy(update={"p": 0.001 if {each.first, each.second} == set(names) else 0.5})
+            if each.estimator == "randomised"
+            else each
+            for each in made.comparisons
+        ]
+        return verdict(made.model_copy(update={"comparisons": tuple(changed)}))
+
+    found = ruled("a", "b")
+    assert (found.estimator, found.decided, found.recommended) == ("robust", False, None)
+    assert found.headline == "Undecided: a is first, but random rows put b before it: test online."
+    assert found.reservations[0] == "Random rows put b before it: test online."
+    assert ruled("b", "c").recommended == "a"  # that a is behind one of them may be chance
+    values["randomised"] |= {"a": 0.31, "b": 0.2, "c": 0.32}
+    assert ruled("a", "b").recommended == "a"  # they agree
+    values["randomised"] |= {"a": 0.2}
+    assert ruled("a", "c").recommended is None
 
 
 def test_a_lead_never_holds_up_to_less_than_nothing() -> None:

@@ -1,9 +1,10 @@
-"""How far a lead reaches: on which part of the box of dials it holds, and what would decide it."""
+"""How far a lead reaches: where in the box it holds, who objects, and what would decide it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from counterplay.evaluation.estimators import ESTIMATORS, RANDOMISED
 from counterplay.simulation.sequential import users_needed
 from counterplay.study.records import OnlinePlan
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from counterplay.evaluation.records import DialsRecord, EvaluationRecord, Key, LeadMap
+    from counterplay.study.records import Choice
 
     Dials = tuple[float, float]
 
@@ -96,3 +98,17 @@ def next_steps(rest: tuple[str, ...], test: OnlinePlan | None) -> tuple[str, ...
             "would tell them apart; choose by other reasons."
         )
     return tuple(said)
+
+
+def objection(evaluation: EvaluationRecord, decisive: Choice, key: Key) -> str | None:
+    """Say why a choice cannot be followed, by random rows; None where they do not object."""
+    name = decisive.candidate
+    random = evaluation.dials.random if evaluation.dials else None
+    if random is not None and random.exposure_only and not ESTIMATORS[decisive.estimator].needs:
+        return "clicks show exposure, not taste: test online."
+    for each in evaluation.comparisons:
+        if (each.estimator, each.key) == (RANDOMISED, key) and each.decided:
+            ahead, behind = (each.first, each.second)[:: 1 if each.value > 0 else -1]
+            if behind == name:
+                return f"random rows put {ahead} before it: test online."
+    return None

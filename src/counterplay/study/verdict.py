@@ -7,8 +7,9 @@ recommends its choice only where it is decided. From clicks alone that is the wo
 of dials: "Ship" needs a lead whichever of those exposures is right. A lead that holds on a part of
 the box is said with that part. Otherwise the verdict names who is left, and the online test that
 would decide. Random rows are followed before all others where they decide by themselves; where they
-do not, they still set the box. If by them clicks show exposure and not taste, nothing that rests on
-clicks is recommended. In a world, the truth says who was right, and what the others' choices lose.
+do not, they still set the box. Nothing is recommended that they put behind another beyond chance,
+nor anything that rests on clicks if by them clicks show exposure and not taste.
+In a world, the truth says who was right, and what the others' choices lose.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from counterplay.evaluation.estimators import ESTIMATORS, RANDOMISED, trusted
 from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
 from counterplay.evaluation.worst_case import ROBUST
 from counterplay.metrics.measures import SMALLER_IS_BETTER
-from counterplay.study.reach import holds, left, next_steps, plan
+from counterplay.study.reach import holds, left, next_steps, objection, plan
 from counterplay.study.records import Choice, Lead, Truth, Verdict
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ _ROUNDING = 1e-12  # values closer than that are equal
 _SLIGHT = 1.25  # odds of exposure are easily off by that factor
 _FEW_ROWS = 200  # to judge what is personal by
 _NOT_SURE = "not beyond chance"
-_EXPOSURE_ONLY = "clicks show exposure, not taste: test online."
 
 
 def verdict(evaluation: EvaluationRecord, truth: Sequence[TrueValue] | None = None) -> Verdict:
@@ -51,8 +51,8 @@ def verdict(evaluation: EvaluationRecord, truth: Sequence[TrueValue] | None = No
     )
     by_estimator = {each.estimator: each for each in choices}
     decisive = _decisive(by_estimator)
-    in_doubt = _in_doubt(evaluation, decisive)
-    if in_doubt:
+    doubt = objection(evaluation, decisive, key)
+    if doubt:
         decisive = decisive.model_copy(update={"decided": False})
     found = Verdict(
         metric=key[0],
@@ -70,14 +70,14 @@ def verdict(evaluation: EvaluationRecord, truth: Sequence[TrueValue] | None = No
         for each in choices
         if ESTIMATORS[each.estimator].trust and each.estimator != decisive.estimator
     ]
-    doubt = "which may be exposure alone" if in_doubt else "which may be chance"
+    may_be = "which may be exposure alone" if doubt else "which may be chance"
     return found.model_copy(
         update={
             **_undecided(evaluation, decisive, key),
-            "headline": _headline(evaluation, found, decisive),
-            "reservations": tuple(_reservations(evaluation, decisive, others)),
+            "headline": _headline(evaluation, found, decisive, doubt),
+            "reservations": tuple(_reservations(evaluation, decisive, others, doubt)),
             "sentences": (
-                _says(decisive, key, doubt),
+                _says(decisive, key, may_be),
                 *(_says(each, key) for each in others),
                 *(_turns(decisive) if decisive.flip is None or decisive.flip >= _SLIGHT else ()),
                 *_truly(found, decisive),
@@ -90,12 +90,6 @@ def _decisive(by_estimator: dict[str, Choice]) -> Choice:
     """Return the choice to follow: of the most trusted estimator; random rows only if decided."""
     found = [by_estimator[name] for name in trusted() if name in by_estimator]
     return next((each for each in found if each.estimator != RANDOMISED or each.decided), found[0])
-
-
-def _in_doubt(evaluation: EvaluationRecord, decisive: Choice) -> bool:
-    """Tell whether a choice rests on clicks that show exposure and not taste."""
-    random = evaluation.dials.random if evaluation.dials else None
-    return random is not None and random.exposure_only and not ESTIMATORS[decisive.estimator].needs
 
 
 def _choice(evaluation: EvaluationRecord, estimator: str, key: Key) -> Choice:
@@ -171,7 +165,9 @@ def _undecided(evaluation: EvaluationRecord, decisive: Choice, key: Key) -> dict
     return {"left": rest, "online": test, "next_steps": next_steps(rest, test)}
 
 
-def _headline(evaluation: EvaluationRecord, found: Verdict, decisive: Choice) -> str:
+def _headline(
+    evaluation: EvaluationRecord, found: Verdict, decisive: Choice, doubt: str | None
+) -> str:
     """Say what to ship, or that it is not decided, and why; in a world, who was right."""
     name, rival = decisive.candidate, decisive.runner_up
     if rival is None:
@@ -182,8 +178,8 @@ def _headline(evaluation: EvaluationRecord, found: Verdict, decisive: Choice) ->
     elif not decisive.decided:
         leads = _leads(evaluation, name, found.key)
         part = None
-        if _in_doubt(evaluation, decisive):
-            return f"Undecided: {name} is first, but {_EXPOSURE_ONLY}{_in_truth(found)}"
+        if doubt:
+            return f"Undecided: {name} is first, but {doubt}{_in_truth(found)}"
         if decisive.estimator == ROBUST and evaluation.dials:
             part = holds(evaluation.dials, leads)
         text = f"Undecided: {name} is first, but {_NOT_SURE} against {rival}."
@@ -197,12 +193,12 @@ def _in_truth(found: Verdict) -> str:
 
 
 def _reservations(
-    evaluation: EvaluationRecord, decisive: Choice, others: list[Choice]
+    evaluation: EvaluationRecord, decisive: Choice, others: list[Choice], doubt: str | None
 ) -> list[str]:
     """Say what speaks against the choice."""
     if decisive.runner_up is None:
         return []
-    said = [_EXPOSURE_ONLY.capitalize()] if _in_doubt(evaluation, decisive) else []
+    said = [doubt[0].upper() + doubt[1:]] if doubt else []
     said += [_dissent(each) for each in others if each.candidate != decisive.candidate]
     if decisive.flip is not None and decisive.flip < _SLIGHT:
         said += _turns(decisive)
@@ -223,7 +219,7 @@ def _dissent(choice: Choice) -> str:
     return f"{title} puts {other} first, but {_NOT_SURE}."
 
 
-def _says(choice: Choice, key: Key, doubt: str = "which may be chance") -> str:
+def _says(choice: Choice, key: Key, may_be: str = "which may be chance") -> str:
     name = choice.candidate
     text = f"{ESTIMATORS[choice.estimator].title} "
     text += f"ships {name}" if choice.decided else f"puts {name} first"
@@ -242,7 +238,7 @@ def _says(choice: Choice, key: Key, doubt: str = "which may be chance") -> str:
     least, most = sorted((abs(found.low), abs(found.high)))
     if choice.decided:
         return f"{text} [{least:.4f}, {most:.4f}]."
-    return f"{text}, {doubt}."
+    return f"{text}, {may_be}."
 
 
 def _tied(choice: Choice) -> bool:
