@@ -342,8 +342,8 @@ def over_the_box(
         ((0.6, -1), "a leads unless more than 50% of popularity is exposure"),
         ((0.01, -1), "a leads unless part of popularity is exposure"),
         ((-0.4, 1), "a leads unless less than 50% of popularity is exposure"),
-        ((0.1, -1, -1), "Undecided: a is first, but not beyond chance"),
-        ((0.0,), "Undecided: a is first, but not beyond chance against b0."),
+        ((0.1, -1, -1), "Undecided: a is first on average, but b0 may be as good."),
+        ((0.0,), "Undecided: a is first on average, but b0 may be as good."),
     ],
 )
 def test_a_lead_is_said_with_the_part_of_the_box_that_it_holds_on(

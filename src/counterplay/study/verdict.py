@@ -70,7 +70,10 @@ def verdict(evaluation: EvaluationRecord, truth: Sequence[TrueValue] | None = No
         for each in choices
         if ESTIMATORS[each.estimator].trust and each.estimator != decisive.estimator
     ]
-    may_be = "which may be exposure alone" if doubt else "which may be chance"
+    may_be = "which may be chance"
+    if doubt or decisive.estimator == ROBUST:
+        held = "which does not hold under every exposure"
+        may_be = "which may be exposure alone" if doubt else held
     return found.model_copy(
         update={
             **_undecided(evaluation, decisive, key),
@@ -180,9 +183,10 @@ def _headline(
         part = None
         if doubt:
             return f"Undecided: {name} is first, but {doubt}{_in_truth(found)}"
+        text = f"Undecided: {name} is first, but {_NOT_SURE} against {rival}."
         if decisive.estimator == ROBUST and evaluation.dials:
             part = holds(evaluation.dials, leads)
-        text = f"Undecided: {name} is first, but {_NOT_SURE} against {rival}."
+            text = f"Undecided: {name} is first on average, but {rival} may be as good."
         if part is not None:
             text = f"{name} leads {part}. Otherwise {rival} may be better."
     return text + _in_truth(found)
