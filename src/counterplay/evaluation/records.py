@@ -150,13 +150,9 @@ class Comparison(OfMetric):
 
 
 class LeadMap(OfMetric):
-    """How far one candidate is before another at each pair of dials.
+    """First minus second at each pair of dials.
 
-    Attributes:
-        first: One candidate.
-        second: The other.
-        value: First minus second, at each pair.
-        low: Its lower end, one-sided, for all rivals at once; None where there is none.
+    `low` are its lower ends, one-sided, for all rivals at once; None where there is none.
     """
 
     first: Text
@@ -168,12 +164,8 @@ class LeadMap(OfMetric):
 class RandomDials(Record):
     """What random rows say of the dials.
 
-    Attributes:
-        n: Number of random rows.
-        n_clicks: How many of them were clicked.
-        gamma: The likeliest share of popularity that is exposure.
-        lam: The likeliest share of taste that is.
-        exposure_only: Whether that is so much that clicks show exposure, not taste.
+    `gamma` and `lam` are the likeliest shares of popularity and of taste that are exposure; with
+    `exposure_only` clicks show exposure, not taste.
     """
 
     n: int

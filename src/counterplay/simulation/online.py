@@ -132,9 +132,7 @@ def online_test(
         places,
         clicks,
         total,
-        measures,
-        changes,
-        daily,
+        *(measures, changes, daily),
     )
 
 
