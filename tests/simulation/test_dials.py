@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 
 from counterplay.cli.run import demo_world
 from counterplay.metrics.random_rows import GAMMA_GRID
-from counterplay.simulation import world_dials as module
+from counterplay.simulation import dials as module
 from counterplay.simulation.dials import LAMBDAS, WorldDials, world_dials
 from counterplay.simulation.factors import Factors
 from counterplay.simulation.policies import Exponential
