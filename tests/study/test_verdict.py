@@ -385,3 +385,14 @@ def test_a_click_model_of_few_rows_is_a_reservation() -> None:
     few = record.dials.model_copy(update={"n_fitted": 30})
     found = verdict(record.model_copy(update={"dials": few}))
     assert any("30 rows only" in each for each in found.reservations)
+
+
+def test_a_lead_holds_only_where_every_rival_is_beaten() -> None:
+    record = over_the_box(0.1, 0, -0.33, rivals=2)
+    assert record.dials is not None
+    first, second = record.dials.leads
+    never = second.model_copy(update={"low": tuple(-0.1 for _ in DIALS)})
+    dials = record.dials.model_copy(update={"leads": (first, never)})
+    found = verdict(record.model_copy(update={"dials": dials}))
+    assert found.headline.startswith("Undecided: ")
+    assert verdict(record).headline.startswith("a leads unless more than 20%")
