@@ -16,10 +16,9 @@ from counterplay.learning.methods import METHODS, method_of
 from counterplay.learning.methods.erm import Erm
 from counterplay.learning.records import Meter
 from counterplay.models.factorization import GMF
+from counterplay.models.registry import MODELS, build
 from counterplay.models.scorer import History, Scorer
-from counterplay.simulation.synthetic import Synthetic
-from counterplay.simulation.world import World
-from counterplay.testing import EstimatorContract, MethodContract, ScorerContract, WorldContract
+from counterplay.testing import EstimatorContract, MethodContract, ScorerContract
 
 
 class TestMethods(MethodContract):
@@ -36,9 +35,13 @@ class TestEstimators(EstimatorContract):
         monkeypatch.setattr(type(self), "estimator", ESTIMATORS[request.param], raising=False)
 
 
-class TestWorld(WorldContract):
-    def make(self) -> World:
-        return Synthetic(n_users=60, n_items=30, n_shown=6, skew=0.5, dim=3).world()
+class TestModels(ScorerContract):
+    @pytest.fixture(params=MODELS, autouse=True)
+    def _each(self, request: pytest.FixtureRequest) -> None:
+        self.name = request.param
+
+    def make(self, log: cp.Interactions, generator: torch.Generator) -> Scorer:
+        return build(self.name, log, dim=8, length=6, heads=2, dropout=0.3, generator=generator)
 
 
 class Frozen(Erm):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,8 @@ from counterplay.simulation.factors import Factors
 from counterplay.simulation.policies import Exponential
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.world import World
-
-from . import contract
+from counterplay.testing import WorldContract
+from counterplay.testing.judges import Z, errors_of_the_oracle, standard_errors_from_0
 
 N_USERS, N_ITEMS = 60, 30
 
@@ -53,18 +52,21 @@ WORLDS: dict[str, Callable[[], World]] = {
 }
 
 
-@pytest.mark.parametrize("make", WORLDS.values(), ids=WORLDS.keys())
-def test_every_world_keeps_the_contract(make: Callable[[], World], tmp_path: Path) -> None:
-    world = make()
-    contract.is_what_it_says(world)
-    contract.oracle_is_unbiased(world)
-    contract.comes_back(world, tmp_path)
+class TestWorlds(WorldContract):
+    """Every kind of world."""
+
+    @pytest.fixture(params=WORLDS, autouse=True)
+    def _each(self, request: pytest.FixtureRequest) -> None:
+        self.name = request.param
+
+    def make(self) -> World:
+        return WORLDS[self.name]()
 
 
 @pytest.mark.parametrize(("confounding", "least"), [(0.0, -4), (0.3, 4), (0.8, 8)])
 def test_confounding_alone_breaks_the_click_model(confounding: float, least: float) -> None:
     """What was shown was liked more, so clicks weighted by the marginal propensity are too many."""
     world = synthetic(noise=1.0, confounding=confounding)
-    errors, _ = contract.errors_of_the_oracle(world, 400, marginal=True)
-    assert contract.z_of(errors) > least
-    assert confounding or contract.z_of(errors) < contract.LIMIT
+    errors, _ = errors_of_the_oracle(world, 400, marginal=True)
+    assert standard_errors_from_0(errors) > least
+    assert confounding or standard_errors_from_0(errors) < Z

@@ -4,8 +4,9 @@ An estimator gives the propensities of held-out rows, whose inverses are their w
 none, and takes the worst case over a box of dials instead. One of one's own is a value like those
 below, entered as `ESTIMATORS["mine"] = Estimator("mine", …)`.
 
-The order of trust goes by how often decisions were wrong where the truth is known, and by what
-choosing cost: docs/guide/estimators.md has the figures and the commands that made them.
+The order of trust begins with what knows exposure; then comes the worst case, whose decisions were
+wrong least often where the truth is known, and then what is nearest to the true values. That is not
+what chooses best: docs/guide/estimators.md has the figures and the commands that made them.
 """
 
 from __future__ import annotations
