@@ -12,6 +12,7 @@ import pytest
 
 import counterplay as cp
 from counterplay.data.directory import FILES, load_split, save
+from counterplay.data.impressions import impressions_of
 from counterplay.data.preparation import Preparation, prepare
 from counterplay.data.readers import read
 from counterplay.data.splits import Split, split_at_random
@@ -52,8 +53,9 @@ def test_the_log_is_as_if_they_had_not_been_in_it(plan: dict[str, Any]) -> None:
     found, plain = made(whole, **plan), made(clicks, **plan)
     assert found.interactions.fingerprint == plain.interactions.fingerprint
     assert found.train.fingerprint == plain.train.fingerprint
-    assert found.fingerprint == plain.fingerprint
+    assert np.array_equal(found.part, plain.part)
     assert plain.random is None
+    assert plain.unclicked is None
 
 
 def test_every_row_is_accounted_for() -> None:
@@ -66,7 +68,7 @@ def test_every_row_is_accounted_for() -> None:
     random = whole.filter("random")
     n_clicks = random["click"].sum()
     assert f"random: took out 200 random rows, {n_clicks} of them clicked, to evaluate by" in steps
-    assert "clicked: left out 50 rows that were not clicked" in steps
+    assert "unclicked: put aside 50 impressions that were not clicked" in steps
     assert len(found.interactions) == N_CLICKS
     kept = found.random.to_frame().select("user", "item", "clicked").sort("user", "item", "clicked")
     expected = random.filter(pl.col("user") != 77).select("user", "item", clicked="click")
@@ -88,6 +90,48 @@ def test_they_lie_in_the_dataset_directory(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(DataError, match=r"random\.parquet"):
         load_split(tmp_path / "data")
+
+
+@pytest.mark.parametrize("kind", ["leave-last-two", "time", "random"])
+def test_impressions_without_a_click_are_split_as_clicks_are(kind: str, tmp_path: Path) -> None:
+    split = made(frames()[0], split=kind)
+    log, rows, parts = split.interactions, split.unclicked, split.unclicked_part
+    assert rows is not None
+    assert parts is not None
+    assert len(rows) == len(parts) == N_SHOWN
+    assert {*parts.tolist()} == {0, 1, 2}
+    assert log.time is not None
+    assert rows.time is not None
+    for user, pair, time, part in zip(rows.user, rows.pair, rows.time, parts, strict=True):
+        mine = (log.user == user) | (kind == "time")
+        first = [log.time[mine & (split.part == each)].min(initial=2**62) for each in (1, 2)]
+        if kind == "random":
+            assert part in (split.part[log.pair == pair] if (log.pair == pair).any() else parts)
+            assert part == parts[rows.pair == pair].min()
+        else:
+            assert part == sum(time >= moment for moment in first)
+    save(split, tmp_path / "data")
+    found = load_split(tmp_path / "data")
+    assert found.unclicked == rows
+    assert found.fingerprint == split.fingerprint
+    assert found.fingerprint != made(frames()[1], split=kind).fingerprint
+
+
+def test_impressions_of_a_part_are_its_clicks_and_the_others_in_order() -> None:
+    whole = frames()[0].with_columns(exposed=pl.col("item") % 5 > 0, place=pl.col("item") % 3 + 1)
+    split = made(whole, position="place")
+    found = impressions_of(split, 0)
+    assert found.clicked is not None
+    assert found.time is not None
+    assert found.exposed is None
+    clicks = split.train.to_frame().filter("exposed").drop("exposed")
+    assert found.take(found.clicked).to_frame().drop("clicked").equals(clicks)
+    assert split.unclicked is not None
+    assert (~found.clicked).sum() == (split.unclicked_part == 0).sum() > 0
+    keys = list(zip(found.user.tolist(), found.time.tolist(), strict=True))
+    assert keys == sorted(keys)
+    with pytest.raises(DataError, match="found a log of clicks alone"):
+        impressions_of(made(frames()[1]), 0)
 
 
 def test_a_study_evaluates_by_them_and_trains_without(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@
     items.parquet          the same for items
     split.parquet          part of each row: 0 train, 1 validation, 2 test (where there is a split)
     random.parquet         user, item and clicked of the random rows (where there are any)
+    unclicked.parquet      the other impressions without a click, and their parts (likewise)
     dataset.json           name, counts, source, filter, split, fingerprint, digests of the files
 
 Columns are decoded into memory, one after another (docs/decisions/0002). Every load compares the
@@ -46,9 +47,9 @@ _TYPES = {
 }
 DESCRIPTION = "dataset.json"
 _TABLES = ("interactions.parquet", "users.parquet", "items.parquet")
-_RANDOM = "random.parquet"
+_SPLIT, _RANDOM, _UNCLICKED = "split.parquet", "random.parquet", "unclicked.parquet"
 _REMEDY = "prepare it again"
-FILES = Replaceable({DESCRIPTION, *_TABLES}, {DESCRIPTION, *_TABLES, "split.parquet", _RANDOM})
+FILES = Replaceable({DESCRIPTION, *_TABLES}, {DESCRIPTION, *_TABLES, _SPLIT, _RANDOM, _UNCLICKED})
 
 
 def save(log: Interactions | Split, directory: str | Path, *, overwrite: bool = False) -> None:
@@ -65,9 +66,12 @@ def save(log: Interactions | Split, directory: str | Path, *, overwrite: bool = 
             frame.write_parquet(folder / f"{plural}.parquet")
         split = None
         if isinstance(log, Split):
-            _write_columns(folder / "split.parquet", {"part": log.part})
+            _write_columns(folder / _SPLIT, {"part": log.part})
             if log.random is not None:
                 _write_columns(folder / _RANDOM, dict(log.random.columns()))
+            if log.unclicked is not None and log.unclicked_part is not None:
+                columns = dict(log.unclicked.columns()) | {"part": log.unclicked_part}
+                _write_columns(folder / _UNCLICKED, columns)
             split = {"kind": log.kind, "counts": log.counts, "cold": log.cold_counts}
             split["fingerprint"] = log.fingerprint
         description = {
@@ -102,16 +106,18 @@ def load_split(directory: str | Path) -> Split:
             f"a stored split is needed; found none in '{folder}'; prepare it again with a split, "
             "or load it and split it"
         )
-    path = folder / "split.parquet"
-    check_digest(path, description["files"], remedy=_REMEDY)
+    there = [name for name in (_SPLIT, _RANDOM, _UNCLICKED) if name in description["files"]]
+    for name in {_SPLIT, *there}:
+        check_digest(folder / name, description["files"], remedy=_REMEDY)
     try:
-        part = _read_columns(path, ("part",))["part"]
-        random = None
-        if _RANDOM in description["files"]:
-            check_digest(folder / _RANDOM, description["files"], remedy=_REMEDY)
-            columns: dict[str, Any] = _read_columns(folder / _RANDOM, ("user", "item", "clicked"))
-            random = Interactions(interactions.users, interactions.items, **columns)
-        split = Split(interactions, part, stored["kind"], random)
+        beside: dict[str, Any] = {"random": None, "unclicked": None}
+        part, parts = _read_columns(folder / _SPLIT, ("part",))["part"], None
+        for name in there[1:]:
+            columns: dict[str, Any] = _read_columns(folder / name, tuple(_TYPES))
+            parts = columns.pop("part", parts)
+            rows = Interactions(interactions.users, interactions.items, **columns)
+            beside[name.removesuffix(".parquet")] = rows
+        split = Split(interactions, part, stored["kind"], **beside, unclicked_part=parts)
         announced = stored["fingerprint"]
     except (OSError, pl.exceptions.PolarsError, KeyError, TypeError) as error:
         raise _damaged(folder, f"a split that cannot be read ({first_line(error)})") from None

@@ -15,7 +15,7 @@ from counterplay.data.columns import TimeUnit
 from counterplay.data.datasets import DATASETS, Dataset, dataset_at, read_dataset
 from counterplay.data.filters import Duplicates, filter_by_events, k_core, without_duplicates
 from counterplay.data.formats import FileFormat, Progress
-from counterplay.data.impressions import in_ids_of, taken_apart
+from counterplay.data.impressions import in_ids_of, parts_of, taken_apart
 from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS
 from counterplay.data.readers import read
 from counterplay.data.splits import (
@@ -114,7 +114,7 @@ def _made(source: object, plan: Preparation, progress: Progress | None) -> Inter
             _refuse_unused(plan, "dataset's own")
             return log
         log = log.interactions
-    shown, (log, random) = log.clicked is not None, taken_apart(log)
+    shown, (log, unclicked, random) = log.clicked is not None, taken_apart(log)
     if shown:
         log = without_duplicates(log, plan.duplicates)
     if known and plan.duplicates != "all":
@@ -128,14 +128,21 @@ def _made(source: object, plan: Preparation, progress: Progress | None) -> Inter
     if plan.core is not None:
         log = k_core(log, plan.core)
     made = _split(log, plan)
-    if random is None:
+    if random is None and unclicked is None:
         return made
     if not isinstance(made, Split):
         raise ConfigError(
-            "random rows are kept beside a split; found the split none; choose another, or leave "
-            "them out of the log"
+            "rows that were shown are kept beside a split; found the split none; choose another, "
+            "or leave them out of the log"
         )
-    return replace(made, random=in_ids_of(random, made.interactions))
+    if random is not None:
+        made = replace(made, random=in_ids_of(random, made.interactions))
+    if unclicked is not None:
+        rows = replace(unclicked, clicked=None, rating=None, exposed=None)
+        rows = in_ids_of(rows, made.interactions, what="impressions without a click")
+        rng = Streams(plan.seed or 0).numpy("split", "unclicked")
+        made = replace(made, unclicked=rows, unclicked_part=parts_of(rows, made, rng))
+    return made
 
 
 def _dataset(path: Path, name: str | None) -> Dataset | None:

@@ -39,6 +39,8 @@ class Split(Shown):
     part: NDArray[np.int8]  #: 0 train, 1 validation, 2 test, `[n]`.
     kind: str  #: How the parts were made, in words.
     random: Interactions | None = None  #: Impressions of random items, never trained on.
+    unclicked: Interactions | None = None  #: Other impressions that were not clicked.
+    unclicked_part: NDArray[np.int8] | None = None  #: The part of each of them.
 
     def __post_init__(self) -> None:
         part = self.part.view()
@@ -83,8 +85,13 @@ class Split(Shown):
 
     @property
     def fingerprint(self) -> str:
-        """A digest of the parts."""
-        return f"sha256:{hashlib.sha256(np.ascontiguousarray(self.part).data).hexdigest()}"
+        """A digest of the parts, and of the impressions that were not clicked."""
+        digest = hashlib.sha256(np.ascontiguousarray(self.part).data)
+        if self.unclicked is not None and self.unclicked_part is not None:
+            for _, column in self.unclicked.columns():
+                digest.update(np.ascontiguousarray(column).data)
+            digest.update(np.ascontiguousarray(self.unclicked_part).data)
+        return f"sha256:{digest.hexdigest()}"
 
     @cached_property
     def seen_share(self) -> float:
