@@ -26,6 +26,25 @@ class TestMethods(MethodContract):
     def _each(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(type(self), "method", method_of(request.param), raising=False)
 
+    def log(self) -> cp.Interactions:
+        log = super().log()
+        if self.method.needs == "propensities":
+            return replace(log, propensity=np.linspace(0.1, 1, len(log)))
+        if self.method.needs == "impressions":
+            return all_shown(log)
+        return log
+
+
+def all_shown(log: cp.Interactions) -> cp.Interactions:
+    """Return a checkerboard's clicks among what users of the other kind clicked, shown to all."""
+    rows = {"user": log.user, "item": log.item}
+    other = {"user": log.user, "item": log.item ^ 1}
+    both = {name: np.concatenate([rows[name], other[name]]) for name in rows}
+    order = np.argsort(both["user"], kind="stable")
+    clicked = np.arange(2 * len(log))[order] < len(log)
+    user, item = both["user"][order], both["item"][order]
+    return cp.Interactions(log.users, log.items, user, item, clicked=clicked)
+
 
 class TestEstimators(EstimatorContract):
     @pytest.fixture(

@@ -61,6 +61,33 @@ class Histories:
         return Windows(user, inputs, self._items[row], row)
 
 
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The clicks before each impression, as windows that many of them share."""
+
+    inputs: NDArray[np.int32]  #: Windows of clicked items, `[n_windows, length]`, padded.
+    window: NDArray[np.int64]  #: The window of each impression, `[n]`.
+    place: NDArray[np.int64]  #: The last place of it that came before the impression, `[n]`.
+
+
+def before_impressions(log: Interactions, length: int) -> Before:
+    """Cut users' clicks into windows, and say where in them each row of impressions stands."""
+    _check(length)
+    assert log.clicked is not None
+    clicks = log.take(log.clicked)
+    begins, ends = clicks.offsets[:-1], clicks.offsets[1:]
+    n_clicks = ends - begins
+    n_windows = n_clicks // length + 1  # of the clicks, and of what comes after the last
+    user = np.repeat(np.arange(len(begins)), n_windows)
+    first_of_user = np.cumsum(n_windows) - n_windows
+    back = np.arange(len(user)) - first_of_user[user]
+    items = np.append(clicks.item, np.int32(log.n_items))
+    inputs = items[_places(begins[user], ends[user] - back * length, length)]
+    earlier = np.cumsum(log.clicked) - log.clicked - begins[log.user]
+    later = n_clicks[log.user] - earlier  # clicks at the impression, or after it
+    return Before(inputs, first_of_user[log.user] + later // length, length - 1 - later % length)
+
+
 def _places(begin: NDArray[np.int64], end: NDArray[np.int64], length: int) -> NDArray[np.int64]:
     """Return the `length` places before each `end`, -1 for those before `begin`."""
     places = end[:, None] + np.arange(-length, 0)

@@ -1,5 +1,7 @@
 from .batches import Batch as Batch
+from .config import FromShown as FromShown
 from .config import Game as Game
+from .config import Inverse as Inverse
 from .config import Training as Training
 from .config import Weighted as Weighted
 from .fitting import fit as fit
@@ -7,8 +9,10 @@ from .method import Method as Method
 from .methods import METHODS as METHODS
 from .methods.acl import acl as acl
 from .methods.erm import erm as erm
+from .methods.ips import ips as ips
 from .methods.opponent import opponent as opponent
 from .methods.ps import ps as ps
+from .methods.shown import shown as shown
 from .records import Epoch as Epoch
 from .records import Fit as Fit
 from .records import Meter as Meter

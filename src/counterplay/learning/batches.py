@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from counterplay.data.histories import Histories
+from counterplay.data.canonical import stable_order
+from counterplay.data.histories import Before, Histories, before_impressions
 from counterplay.data.negatives import NegativeSampler
 from counterplay.models.scorer import History
 
@@ -30,7 +31,10 @@ _LEAST_USERS = 1 << 14  # that a chunk must have then
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Queries and their candidate items; the first item of each query is the observed one."""
+    """Queries and their candidate items; the first item of each query is the observed one.
+
+    Of impressions, the first is the one that was shown: `observed` says whether it was clicked.
+    """
 
     users: Tensor  # [B]
     items: Tensor  # [B, 1 + n_negatives]
@@ -38,6 +42,9 @@ class Batch:
     ratings: Tensor | None = None  # of the observed items, [B, 1]; None for implicit feedback
     standard_ratings: Tensor | None = None  # the same with mean 0 and variance 1 over the log
     history: History | None = None  # what came before each query, where a model wants it
+    position: Tensor | None = None  # of the observed items, where the log has it, [B]
+    propensity: Tensor | None = None  # likewise, [B]
+    unseen: Tensor | None = None  # of impressions: 1 where items were sampled, else 0, [B]
 
     @property
     def query(self) -> tuple[Tensor, Tensor, History | None]:
@@ -76,14 +83,19 @@ class Batches:
         if log.rating is not None:
             self._rating_scale = float(log.rating.mean()), float(log.rating.std()) or 1.0
         length = max((model.history_length for model in models), default=0)
-        self._windows = Histories(log).windows(length) if length else None
+        self._windows = Histories(log).windows(length) if length and log.clicked is None else None
+        self._before = (
+            before_impressions(log, length) if length and log.clicked is not None else None
+        )
 
     def epoch(self, streams: Streams, epoch: int) -> Iterator[Batch]:
         """Yield the batches of one epoch."""
-        if self._windows is None:
-            yield from self._plain(streams, epoch)
-        else:
+        if self._windows is not None:
             yield from self._windowed(streams, epoch)
+        elif self._before is not None:
+            yield from self._impressions_after(self._before, streams, epoch)
+        else:
+            yield from self._plain(streams, epoch)
 
     def _plain(self, streams: Streams, epoch: int) -> Iterator[Batch]:
         order_rng, negatives_rng = streams.numpy("order", epoch), streams.numpy("negatives", epoch)
@@ -123,6 +135,22 @@ class Batches:
             )
             yield self._batch(rows, self._with_negatives(rows, negatives_rng), history)
 
+    def _impressions_after(self, before: Before, streams: Streams, epoch: int) -> Iterator[Batch]:
+        """Yield impressions with the clicks before them, those of a window together."""
+        place = np.argsort(streams.numpy("order", epoch).permutation(len(before.inputs)))
+        order = stable_order(place[before.window])
+        negatives_rng = streams.numpy("negatives", epoch)
+        for begin in range(0, len(self.log), self.batch_size):
+            part = slice(begin, begin + self.batch_size)
+            rows = np.arange(len(self.log))[part] if order is None else order[part]
+            windows, window = np.unique(before.window[rows], return_inverse=True)
+            history = History(
+                self._tensor(before.inputs[windows]),
+                self._tensor(window),
+                self._tensor(before.place[rows]),
+            )
+            yield self._batch(rows, self._with_negatives(rows, negatives_rng), history)
+
     def _with_negatives(
         self, rows: NDArray[np.int64], rng: np.random.Generator
     ) -> NDArray[np.int32]:
@@ -130,20 +158,43 @@ class Batches:
         items = np.empty((len(rows), 1 + self.n_negatives), dtype=np.int32)
         items[:, 0] = self.log.item[rows]
         if self._sampler is not None:
-            items[:, 1:] = self._sampler.draw(self.log.user[rows], self.n_negatives, rng)
+            free = self._unseen(rows)
+            users = self.log.user[rows]
+            if free is None:
+                items[:, 1:] = self._sampler.draw(users, self.n_negatives, rng)
+            else:  # who was shown everything has the item itself there, which counts nothing
+                items[:, 1:] = items[:, :1]
+                items[free, 1:] = self._sampler.draw(users[free], self.n_negatives, rng)
         return items
+
+    def _unseen(self, rows: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """Return for which impressions there are items to sample; None for clicks."""
+        if self.log.clicked is None or self._sampler is None:
+            return None
+        return np.asarray(self._sampler.n_unseen(self.log.user[rows]) > 0)
 
     def _batch(
         self, rows: NDArray[np.int64], items: NDArray[np.int32], history: History | None
     ) -> Batch:
+        log = self.log
         observed = torch.zeros(items.shape, device=self.device)
-        observed[:, 0] = 1
-        users, candidates = self._tensor(self.log.user[rows]), self._tensor(items)
-        if self.log.rating is None:
-            return Batch(users, candidates, observed, history=history)
-        ratings = self._tensor(self.log.rating[rows][:, None])
+        observed[:, 0] = 1 if log.clicked is None else self._float(log.clicked[rows])
+        users, candidates = self._tensor(log.user[rows]), self._tensor(items)
+        unseen = self._unseen(rows)
+        known = {
+            "position": None if log.position is None else self._tensor(log.position[rows]),
+            "propensity": None if log.propensity is None else self._float(log.propensity[rows]),
+            "unseen": None if unseen is None else self._float(unseen),
+        }
+        if log.rating is None:
+            return Batch(users, candidates, observed, history=history, **known)
+        ratings = self._tensor(log.rating[rows][:, None])
         mean, deviation = self._rating_scale
-        return Batch(users, candidates, observed, ratings, (ratings - mean) / deviation, history)
+        standard = (ratings - mean) / deviation
+        return Batch(users, candidates, observed, ratings, standard, history, **known)
+
+    def _float(self, values: NDArray[np.generic]) -> Tensor:
+        return self._tensor(values.astype(np.float32))
 
     def _tensor(self, values: NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)

@@ -37,6 +37,29 @@ class Training(BaseModel):
     seed: Annotated[int, Field(ge=0)] = 0  #: Seed of all random streams.
 
 
+class FromShown(Training):
+    """What learning from impressions adds."""
+
+    #: Of the sampled items that were never shown to a user, beside an impression's weight of 1.
+    unseen_weight: NotNegative = 0.1
+    #: Of positions: joint learns it with the candidate, swaps takes it from items that were shown
+    #: at several positions, none leaves positions out.
+    examination: Literal["joint", "swaps", "none"] = "joint"
+
+    @model_validator(mode="after")
+    def _is_logistic(self) -> FromShown:
+        if self.loss != "logistic":
+            raise ValueError(f"the loss of impressions must be logistic, not {self.loss}")
+        return self
+
+
+class Inverse(Training):
+    """What logged propensities add."""
+
+    #: Smallest propensity, as a share of their mean.
+    floor: Annotated[float, Field(ge=0, le=1)] = 0.1
+
+
 class LinkSettings(BaseModel):
     """The link between exposure scores and propensities."""
 

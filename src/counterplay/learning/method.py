@@ -6,11 +6,15 @@ precision, checkpoints, validation, patience, progress and the record.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
+
+import numpy as np
 
 from counterplay.learning.config import Training, Weighted
 from counterplay.learning.losses import LOSSES
+from counterplay.learning.methods import MADE
 from counterplay.learning.optimizers import Optimizer
+from counterplay.models.examination import Examination, examination_of
 from counterplay.models.link import Link
 from counterplay.models.scorer import Scorer
 
@@ -36,7 +40,9 @@ class Method(Generic[Settings]):
     """
 
     settings: ClassVar[type[Training]] = Training  # the kind of `config`
-    roles: ClassVar[tuple[str, ...]] = ("candidate",)  # a link is made here, others are given
+    roles: ClassVar[tuple[str, ...]] = ("candidate",)  # those of MADE are made here, others given
+    # What a log of clicks does not have: then `log` has what was shown, or propensities.
+    needs: ClassVar[Literal["impressions", "propensities"] | None] = None
     # What tuning searches besides the settings of all methods: a name in a run's configuration,
     # with its name in `counterplay.tuning.space.Space`, or with both ends.
     searched: ClassVar[tuple[tuple[str, str | tuple[float, float]], ...]] = ()
@@ -49,10 +55,15 @@ class Method(Generic[Settings]):
         self.delta = LOSSES[config.loss]
         self.players: dict[str, nn.Module] = {}
         for role in self.roles:
-            made = role == "link"
-            player = Link(**cast("Weighted", config).link_options()) if made else players[role]
+            player = self._made(role) if role in MADE else players[role]
             self.players[role] = player.to(config.device)
         self.optimizers: dict[str, Optimizer] = {}
+
+    def _made(self, role: str) -> nn.Module:
+        if role == "link":
+            return Link(**cast("Weighted", self.config).link_options())
+        positions = self.log.position is not None and self.log.clicked is not None
+        return Examination(examination_of(self.log) if positions else np.ones(1))
 
     def first(self) -> Method[Any] | None:
         """Return what is learnt beforehand, in a checkpoint of its own."""

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 Protocol = Literal["full", "sampled"]  # ranks among all unseen items, or among some of them
 RowMetric = Annotated[str, AfterValidator(lambda name: known(name, row_metrics()))]
-SMALLER_IS_BETTER = ("mse", "mae", "rmse")
+SMALLER_IS_BETTER = ("mse", "mae", "rmse", "log_loss")
+IMPRESSION_METRICS = ("auc", "log_loss")  # of what was shown, clicked or not
 
 
 def ranking_metrics(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 from counterplay.errors import ConfigError
 from counterplay.learning.config import Game, Training
-from counterplay.learning.methods import method_of
+from counterplay.learning.methods import MADE, method_of
 from counterplay.metrics.measures import Protocol, RowMetric
 from counterplay.models.registry import ModelSettings
 from counterplay.settings import configured, leaves
@@ -38,7 +38,8 @@ class ValidationSettings(BaseModel):
 
     Attributes:
         protocol: full ranks among all unseen items; sampled among `n_negatives` of them.
-        metric: Computed from the rank of each row.
+        metric: Computed from the rank of each row; or of impressions auc, how often a click scores
+            above what the same user was shown and did not click, or log_loss.
         k: Cutoff of the metric, below the number of items that half of the rows are ranked among.
         n_negatives: Number of sampled items, for sampled.
         users: Number of users to rank for, drawn once. By default all; for full as many as 33
@@ -48,7 +49,7 @@ class ValidationSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     protocol: Protocol = "full"
-    metric: RowMetric = "hit"
+    metric: RowMetric | Literal["auc", "log_loss"] = "hit"
     k: Annotated[int, Field(ge=1)] = 10
     n_negatives: Annotated[int, Field(ge=1)] = 100
     users: Annotated[int, Field(ge=1)] | None = None
@@ -102,7 +103,7 @@ class RunConfig(BaseModel):
         return {  # a role of a user's own method has a model like the exposure model
             role: getattr(self, role, self.exposure).build(train, streams.torch("initial", role))
             for role in method_of(self.method).roles
-            if role != "link"
+            if role not in MADE
         }
 
 

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counterplay.data.directory import load_split
+from counterplay.data.impressions import impressions_of
 from counterplay.data.publishing import check_free, working_directory
+from counterplay.data.splits import TRAIN
 from counterplay.errors import ConfigError, CounterplayError, DataError
 from counterplay.evaluation.records import EstimateRecord
 from counterplay.learning.fitting import fit, threads_for
-from counterplay.learning.methods import method_of
+from counterplay.learning.methods import MADE, method_of
 from counterplay.notes import noted, tell
 from counterplay.runs.config import RunConfig
 from counterplay.runs.record import (
@@ -107,7 +109,8 @@ def _trained(
     begin(folder, asked)
     kind, checkpoint = method_of(config.method), folder / CHECKPOINT
     with noted() as notes, _blamed(kind):
-        method = kind(players, train, config.of_method())
+        rows = impressions_of(split, TRAIN) if kind.needs == "impressions" else train
+        method = kind(players, rows, config.of_method())
         found = fit(method, validate=judge, callbacks=callbacks, checkpoint=checkpoint)
     record = write_run(folder, _record(config, data, split, found, judge, notes), found)
     tell(notes)
@@ -137,7 +140,7 @@ def _record(
         parameters={
             name: sum(value.numel() for value in player.parameters())
             for name, player in fit.players.items()
-            if name != "link"
+            if name not in MADE
         },
         epochs=tuple(_told(epoch, 1 if judge is None else judge.sign) for epoch in fit.epochs),
         best_epoch=fit.best_epoch,

@@ -1,6 +1,7 @@
 """What selects the epoch that is kept: the candidate's value on the validation rows.
 
-Clicks are ranked as the evaluation ranks them, for no more users than a budget of scores allows.
+Clicks are ranked as the evaluation ranks them, for no more users than a budget of scores allows; or
+impressions are told apart, clicked or not.
 Ratings go by their mean squared error, weighted by inverse propensities if the log has them.
 """
 
@@ -10,10 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.data.impressions import impressions_of
 from counterplay.data.splits import VALIDATION
 from counterplay.errors import ConfigError
 from counterplay.metrics.estimation import estimates, weights_of
-from counterplay.metrics.measures import SMALLER_IS_BETTER, ranking_metrics, rating_errors
+from counterplay.metrics.impressions import click_log_losses, shares_below
+from counterplay.metrics.measures import (
+    IMPRESSION_METRICS,
+    SMALLER_IS_BETTER,
+    ranking_metrics,
+    rating_errors,
+)
 from counterplay.metrics.ranks import full_ranks, sampled_candidates, sampled_ranks
 from counterplay.metrics.scoring import ModelScores
 from counterplay.runs.defaults import ranked_among
@@ -39,18 +47,22 @@ class Judge:
     def __init__(
         self, split: Split, train: Interactions, settings: ValidationSettings, streams: Streams
     ) -> None:
-        if not train.is_explicit:
-            check_cutoff(settings, split)
         self.train, self.settings, self._streams = train, settings, streams
-        self.targets = _some(split.validation, train, settings, streams)
         self.metric = "mse" if train.is_explicit else settings.metric
         self.sign = -1 if self.metric in SMALLER_IS_BETTER else 1  # larger is better for learning
-        self.k = 0 if train.is_explicit else settings.k
+        self._shown = self.metric in IMPRESSION_METRICS
+        if self._shown:
+            self.targets = impressions_of(split, VALIDATION)
+        else:
+            if not train.is_explicit:
+                check_cutoff(settings, split)
+            self.targets = _some(split.validation, train, settings, streams)
+        self.k = 0 if train.is_explicit or self._shown else settings.k
         logged = self.targets.propensity if train.is_explicit else None
         self.estimator = "standard" if logged is None else "logged"
         self._weights = np.ones(len(self.targets)) if logged is None else weights_of(logged)
         self._candidates: NDArray[np.int32] | None = None
-        if settings.protocol == "sampled" and not train.is_explicit:
+        if settings.protocol == "sampled" and not (train.is_explicit or self._shown):
             rng = streams.numpy("validation")
             self._candidates = sampled_candidates(train, self.targets, settings.n_negatives, rng)
 
@@ -59,19 +71,25 @@ class Judge:
         """How rows are judged, for the record."""
         if self.train.is_explicit:
             return "ratings"
+        if self._shown:
+            return "impressions"
         full = self.settings.protocol == "full"
         return "full" if full else f"sampled-{self.settings.n_negatives}"
 
     def __call__(self, model: Scorer) -> float:
         """Return a model's value; larger is better, so of an error its negative."""
-        return self.sign * float(np.average(self.values(model), weights=self._weights))
+        values = self.values(model)
+        counts = ~np.isnan(values)  # of impressions, some say nothing
+        return self.sign * float(np.average(values[counts], weights=self._weights[counts]))
 
     def estimate(self, model: Scorer) -> dict[str, Any]:
         """Return a model's value by its metric, with a bootstrap interval over users."""
-        _, clusters = np.unique(self.targets.user, return_inverse=True)
+        values = self.values(model)
+        counts = ~np.isnan(values)
+        _, clusters = np.unique(self.targets.user[counts], return_inverse=True)
         (found,) = estimates(
-            {(self.metric, self.k): self.values(model)},
-            self._weights,
+            {(self.metric, self.k): values[counts]},
+            self._weights[counts],
             clusters,
             self._streams.numpy("validation", "bootstrap"),
             estimator=self.estimator,
@@ -86,6 +104,8 @@ class Judge:
             assert targets.rating is not None
             predicted = scores.of(targets.user, targets.item[:, None])[:, 0]
             return rating_errors(predicted, targets.rating)["mse"]
+        if self._shown:
+            return self._of_impressions(scores.of(targets.user, targets.item[:, None])[:, 0])
         if self._candidates is None:
             ranks = full_ranks(scores, targets, self.train)
         else:
@@ -93,9 +113,20 @@ class Judge:
         found = ranking_metrics(ranks, np.arange(len(ranks)), names=[self.metric], k=[self.k])
         return found[self.metric, self.k]
 
+    def _of_impressions(self, scores: NDArray[np.floating]) -> NDArray[np.float64]:
+        targets, logits = self.targets, scores.astype(np.float64)
+        assert targets.clicked is not None
+        if self.metric == "log_loss":
+            return click_log_losses(logits, targets.clicked, targets.position)
+        found = np.full(len(targets), np.nan)
+        found[targets.clicked] = shares_below(targets.user, logits, targets.clicked)
+        return found
+
 
 def check_cutoff(settings: ValidationSettings, split: Split) -> None:
     """Refuse a cutoff that most rows are within, whatever the ranking; no list is below one."""
+    if settings.metric in IMPRESSION_METRICS:
+        return
     full = settings.protocol == "full"
     among = ranked_among(split, VALIDATION) if full else settings.n_negatives + 1
     if settings.k >= max(among, 2):

@@ -12,6 +12,7 @@ import torch
 from counterplay.data.histories import Histories
 from counterplay.data.readers import read
 from counterplay.learning.fitting import fit
+from counterplay.learning.methods import MADE
 from counterplay.models.registry import build
 from counterplay.models.scorer import History, Scorer
 from counterplay.testing.notes import without_notes
@@ -152,20 +153,23 @@ class MethodContract:
 
     def players(self) -> dict[str, Scorer]:
         """Return fresh players, by their roles; the link is made by the method."""
-        log, _ = checkerboard()
+        log = self.log()
         return {
             role: build("gmf", log, dim=4, generator=torch.Generator().manual_seed(place))
             for place, role in enumerate(self.method.roles)
-            if role != "link"
+            if role not in MADE
         }
+
+    def log(self) -> Interactions:
+        """Return rows to learn a checkerboard from; override it to add what a method needs."""
+        return checkerboard()[0]
 
     def _fit(self, *, epochs: int | None = None, **options: Any) -> dict[str, torch.nn.Module]:
         config = self.config()
         if epochs is not None:
             config = config.model_copy(update={"epochs": epochs})
-        log, _ = checkerboard()
         with without_notes():
-            return dict(fit(self.method(self.players(), log, config), **options).players)
+            return dict(fit(self.method(self.players(), self.log(), config), **options).players)
 
     def test_it_learns_a_checkerboard(self) -> None:
         candidate = self._fit()["candidate"]

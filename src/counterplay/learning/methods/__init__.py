@@ -19,7 +19,13 @@ METHODS: dict[str, str | type[Method[Any]]] = {  # names, so that torch is loade
     "erm": "counterplay.learning.methods.erm:Erm",
     "ps": "counterplay.learning.methods.ps:Ps",
     "acl": "counterplay.learning.methods.acl:Acl",
+    "shown": "counterplay.learning.methods.shown:Shown",
+    "ips": "counterplay.learning.methods.ips:Ips",
 }
+
+
+MADE = ("link", "examination")  # players that a method makes itself, others are given
+FROM_CLICKS = ("erm", "ps", "acl")  # methods that need nothing else of a log
 
 
 def method_of(name: str) -> type[Method[Any]]:
