@@ -89,9 +89,9 @@ def unmoved(world: World, *args: Any, **options: Any) -> Numbers:
 def reluctant(world: World, *args: Any, **options: Any) -> cp.Interactions:
     """Click less than stated."""
     log = World.log(world, *args, **options)
-    if log.rating is None:
+    if log.clicked is None:
         return log
-    return replace(log, rating=log.rating * (np.arange(len(log)) % 5 > 1).astype(np.float32))
+    return replace(log, clicked=log.clicked & (np.arange(len(log)) % 5 > 1))
 
 
 def partial(world: World, *args: Any, **options: Any) -> cp.Interactions:
@@ -257,14 +257,14 @@ class Plain:
             user, item = np.nonzero(shown if impressions else liked)
             parts.append((user, item, np.full(len(user), number), liked[user, item]))
             clicked |= liked
-        user, item, time, rating = (np.concatenate(each) for each in zip(*parts, strict=True))
+        user, item, time, liked = (np.concatenate(each) for each in zip(*parts, strict=True))
         order = np.lexsort((time, user))
         return cp.Interactions(
             cp.data.Vocabulary.of(np.arange(self.n_users)),
             cp.data.Vocabulary.of(np.arange(self.n_items)),
             user[order].astype(np.int32),
             item[order].astype(np.int32),
-            rating=rating[order].astype(np.float32) if impressions else None,
+            clicked=liked[order] if impressions else None,
             time=time[order],
             exposed=np.ones(len(user), dtype=np.bool_),
             propensity=np.full(len(user), self.wrong / 3),

@@ -180,7 +180,7 @@ class _Check:
         return f"probabilities are the means over occasions, to 2 % ({_N_OCCASIONS} drawn)"
 
     def same_log(self) -> str:
-        again = self.world.log((self.drawn.rate,), impressions=True)
+        again = self.world.log((self.drawn.rate,), impressions=True, with_truth=True)
         if again.fingerprint != self.drawn.logs[0].fingerprint:
             raise WorldError(
                 "the same seed and sample must give the same log, byte by byte; found two that "
@@ -191,7 +191,7 @@ class _Check:
 
     def other_sample(self) -> str:
         logs = {log.fingerprint for log in self.drawn.logs}
-        other = self.world.log((self.drawn.rate,), sample=1, impressions=True)
+        other = self.world.log((self.drawn.rate,), sample=1, impressions=True, with_truth=True)
         if len(logs) < draws.N_LOGS or other.fingerprint == self.drawn.logs[0].fingerprint:
             raise WorldError(
                 "another sample, or another round, must give another log; found the same; probably "

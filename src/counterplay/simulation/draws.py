@@ -44,7 +44,13 @@ class Draws:
         per_user = float(world.shown(users).sum(1).mean())
         self.rate = min(1.0, _ROWS / max(per_user * world.n_users, 1.0))
         self.logs: list[Interactions] = [
-            world.log((self.rate,), sample=number, first_round=number, impressions=True)
+            world.log(
+                (self.rate,),
+                sample=number,
+                first_round=number,
+                impressions=True,
+                with_truth=True,
+            )
             for number in range(N_LOGS)
         ]
         shape = N_LOGS, len(users), world.n_items
@@ -60,18 +66,24 @@ class Draws:
             place = np.searchsorted(users, log.user)
             mine = users[np.minimum(place, len(users) - 1)] == log.user
             pairs = place[mine], log.item[mine]
-            if log.exposed is None or log.rating is None:
-                raise DataError("a log of impressions must have exposed and rating; add them")
+            if log.exposed is None or log.clicked is None:
+                raise DataError(
+                    "a log of impressions with the truth must have exposed and clicked; found "
+                    f"{', '.join(name for name, _ in log.columns())}; add the others"
+                )
             np.add.at(self.found["shown"][number], pairs, 1.0)
             np.add.at(self.found["exposed"][number], pairs, log.exposed[mine])
-            np.add.at(self.found["clicked"][number], pairs, log.rating[mine])
+            np.add.at(self.found["clicked"][number], pairs, log.clicked[mine])
 
 
 def logged_propensities(world: Any, draws: Draws) -> str:
     """Compare the propensities in logs with those of their pairs, occasions and positions."""
     for number, log in enumerate(draws.logs):
         if log.propensity is None or log.position is None:
-            raise WorldError("a log of impressions must have propensities and positions; add them")
+            raise WorldError(
+                "a log with the truth must have propensity and position; found "
+                f"{', '.join(name for name, _ in log.columns())}; add the others"
+            )
         rows = slice(None, FEW)
         stated = world.shown(
             log.user[rows], log.item[rows, None], occasion=("log", number, number)
