@@ -232,7 +232,8 @@ def test_of_impressions_before_only_clicks_are_not_shown_again() -> None:
     place = world(40, 12)
     clicks, shown = place.log((1.0,)), place.log((1.0,), impressions=True)
     assert len(shown) > 1.5 * len(clicks)
-    for options in ({}, {"impressions": True}):
+    either: list[dict[str, Any]] = [{}, {"impressions": True}]
+    for options in either:
         after = place.log((1.0,), first_round=1, before=clicks, **options)
         assert place.log((1.0,), first_round=1, before=shown, **options) == after
     assert not np.isin(after.pair, clicks.pair).any()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.simulation.factors import Numbers
+    from counterplay.simulation.policies import Policy
     from counterplay.simulation.rounds import Columns
     from counterplay.simulation.world import World
 
@@ -33,16 +35,16 @@ def draw(
     rates: Sequence[float],
     sample: int,
     first_round: int,
-    before: Interactions | None,
+    before: Sequence[Interactions],
     impressions: bool,
     random_share: float,
     with_truth: bool,
 ) -> Interactions:
-    """Draw the rows of `World.log`."""
+    """Draw the rows of `World.log`, all by the world's own policy."""
     check_rates(rates)
     check_random_share(random_share, impressions)
-    if before is not None:
-        check_log(world, before, "the log before")
+    for log in before:
+        check_log(world, log, "the log before")
     size = max(1, int(_AT_ONCE // max(1.0, float(world.policy.caps.sum()))))  # part of the streams
     names = _names(world, impressions, random_share, with_truth)
     parts: list[Columns] = []
@@ -82,6 +84,40 @@ def draw(
     return Interactions(
         world.users, world.items, **columns, name=world.name, source="simulated", steps=(step,)
     )
+
+
+def draw_in_turn(
+    world: World,
+    policies: Sequence[Policy],
+    rates: Sequence[float],
+    sample: int,
+    first_round: int,
+    before: Sequence[Interactions],
+    **options: Any,
+) -> Interactions:
+    """Draw each round by its own policy; `options` are those of `draw`."""
+    check_rates(rates)
+    if len(policies) != len(rates):
+        raise ConfigError(
+            f"policies in turn must be as many as rounds, {len(rates)}; found {len(policies)}; "
+            "give one for each rate"
+        )
+    logs: list[Interactions] = []
+    for number, (policy, rate) in enumerate(zip(policies, rates, strict=True), first_round):
+        turn = replace(world, policy=policy)
+        logs.append(draw(turn, (rate,), sample, number, (*before, *logs), **options))
+    text = f"{len(rates)} rounds of the world {world.name!r} by policies in turn, sample {sample}"
+    return replace(joined(logs), steps=(Step("simulated", text),))
+
+
+def joined(logs: Sequence[Interactions]) -> Interactions:
+    """Return the rows of logs of one world, with the same columns, in canonical order."""
+    all_columns = [dict(log.columns()) for log in logs]
+    columns: dict[str, Any] = {
+        name: np.concatenate([each[name] for each in all_columns]) for name in all_columns[0]
+    }
+    order = canonical_order(columns, logs[0].users, logs[0].items)
+    return replace(logs[0], **(columns if order is None else _chosen(columns, order)))
 
 
 def _names(
@@ -130,8 +166,17 @@ def check_log(world: World, log: Interactions, name: str) -> None:
         )
 
 
-def oracle_propensities(world: World, log: Interactions, *, sample: int = 0) -> Numbers:
-    """Return the true propensities of a log's rows in rounds of rate 1, each on its occasion."""
+def oracle_propensities(
+    world: World,
+    log: Interactions,
+    *,
+    sample: int = 0,
+    policies: Sequence[Policy] | None = None,
+) -> Numbers:
+    """Return the true propensities of a log's rows in rounds of rate 1, each on its occasion.
+
+    `policies` are those of rounds 0, 1, … where they were drawn in turn.
+    """
     check_log(world, log, "the oracle's log")
     if log.time is None:
         raise DataError("the oracle's log must have times; found none; take a log of this world")
@@ -139,25 +184,29 @@ def oracle_propensities(world: World, log: Interactions, *, sample: int = 0) -> 
     found = np.empty(len(log))
     for number in np.unique(rounds):
         rows = rounds == number
-        found[rows] = world.propensity(
+        turn = world if policies is None else replace(world, policy=policies[number])
+        found[rows] = turn.propensity(
             log.user[rows], log.item[rows, None], occasion=("log", sample, int(number))
         )[:, 0]
     return found
 
 
 def _clicked(
-    before: Interactions | None, users: NDArray[np.int64]
+    before: Sequence[Interactions], users: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the pairs that these users have clicked: what the policy showed, and random rows."""
-    if before is None:
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    rows = slice(before.offsets[users[0]], before.offsets[users[-1] + 1])
-    pairs = before.user[rows].astype(np.int64) * before.n_items + before.item[rows]
-    clicked, random = (
-        np.full(len(pairs), default) if column is None else column[rows]
-        for column, default in ((before.clicked, True), (before.random, False))
-    )
-    return distinct(pairs[clicked & ~random]), distinct(pairs[clicked & random])
+    nothing = np.empty(0, dtype=np.int64)
+    by_policy, at_random = [nothing], [nothing]
+    for log in before:
+        rows = slice(log.offsets[users[0]], log.offsets[users[-1] + 1])
+        pairs = log.user[rows].astype(np.int64) * log.n_items + log.item[rows]
+        clicked, random = (
+            np.full(len(pairs), default) if column is None else column[rows]
+            for column, default in ((log.clicked, True), (log.random, False))
+        )
+        by_policy.append(pairs[clicked & ~random])
+        at_random.append(pairs[clicked & random])
+    return distinct(*by_policy), distinct(*at_random)
 
 
 def _timed(rows: Columns, number: int, rng: np.random.Generator) -> Columns:

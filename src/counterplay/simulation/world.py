@@ -22,7 +22,7 @@ from counterplay.display import Shown, pairs
 from counterplay.errors import ConfigError, DataError
 from counterplay.seeding import Streams
 from counterplay.simulation.chance import mean_sigmoid, normal
-from counterplay.simulation.logs import RATES, draw
+from counterplay.simulation.logs import RATES, draw, draw_in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -201,6 +201,7 @@ class World(Shown):
         before: Interactions | None = None,
         impressions: bool = False,
         random_share: float = 0.0,
+        policies: Sequence[Policy] | None = None,
         with_truth: bool = False,
     ) -> Interactions:
         """Draw a log: in each round, a day, every pair is shown or not, and clicked or not.
@@ -218,9 +219,18 @@ class World(Shown):
                 policy shows, every pair that was not clicked yet has the same probability, and so
                 has every place of a list. `random` marks these rows. They change no others: the
                 policy may show again what was clicked there.
+            policies: One for each round, in place of the world's own.
             with_truth: Add list position, exposure (whether it was examined) and true propensity.
         """
-        return draw(self, rates, sample, first_round, before, impressions, random_share, with_truth)
+        earlier = () if before is None else (before,)
+        options: dict[str, Any] = {
+            "impressions": impressions,
+            "random_share": random_share,
+            "with_truth": with_truth,
+        }
+        if policies is None:
+            return draw(self, rates, sample, first_round, earlier, **options)
+        return draw_in_turn(self, policies, rates, sample, first_round, earlier, **options)
 
     def _shift(self, users: Indices, items: Indices | None, occasion: Occasion) -> Numbers:
         """Return ε2 with standard deviation 1: κ of ε1, and the rest of its own."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
+    from counterplay.simulation.policies import Policy
     from counterplay.simulation.world import World
 
 
@@ -70,6 +71,7 @@ def split_of(
     sample: int = 0,
     impressions: bool = False,
     random_share: float = 0.0,
+    policies: Sequence[Policy] | None = None,
     with_truth: bool = False,
     source: str = "simulated",
 ) -> Split:
@@ -88,6 +90,7 @@ def split_of(
         sample=sample,
         impressions=impressions,
         random_share=random_share,
+        policies=policies,
         with_truth=with_truth,
     )
     return split_by_rounds(replace(log, source=source), len(rates))
