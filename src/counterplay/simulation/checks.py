@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterplay.seeding import Streams
-from counterplay.simulation import draws
+from counterplay.simulation import draws, impressions
 from counterplay.simulation.draws import WorldError
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 CHECKS = (  # what the others rest on first
     *("range", "all items", "one by one", "policy", "occasions", "same log", "other sample"),
     *("order", "repeats", "logged propensity", "whole log", "shown", "exposed", "clicks", "refit"),
+    *("impressions", "random rows"),
 )
 _N_OCCASIONS = 100
 
@@ -248,3 +249,9 @@ class _Check:
 
     def refit(self) -> str:
         return draws.fitted_propensities(self.drawn, self.alpha)
+
+    def impressions(self) -> str:
+        return impressions.impressions(self.world, self.drawn)
+
+    def random_rows(self) -> str:
+        return impressions.random_rows(self.world, self.drawn, self.alpha)
