@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from counterplay.simulation.online import OnlineTest
 from counterplay.simulation.store import load_world
 from counterplay.simulation.synthetic import PRESETS, Synthetic
 from counterplay.simulation.two_stage import TwoStage
-from counterplay.simulation.writing import write_world
+from counterplay.simulation.writing import split_of, write_world
 
 from .conftest import Outcome, Run
 
@@ -93,7 +94,19 @@ def unchanged(folder: Path) -> Callable[[], bool]:
 @pytest.mark.parametrize(
     ("command", "options"),
     [
-        ("simulate", ("--out", "--preset", "--rates", "--with-truth", "--set", "--json")),
+        (
+            "simulate",
+            (
+                "--out",
+                "--preset",
+                "--rates",
+                "--impressions",
+                "--random-share",
+                "--with-truth",
+                "--set",
+                "--json",
+            ),
+        ),
         ("online", ("--data", "--days", "--k", "--temperature", "--shares", "--out", "--json")),
         ("check-world", ("--seed", "--json")),
     ],
@@ -156,6 +169,23 @@ def test_a_synthetic_world_and_its_log(tmp_path: Path, run: Run) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["world"]
 
 
+def test_impressions_and_random_rows_are_beside_the_log(tmp_path: Path, run: Run) -> None:
+    given = *SMALL, *ROUNDS, "--impressions", "--random-share", 0.2
+    outcome = run("simulate", "synthetic", "--out", tmp_path / "world", *given)
+    assert outcome.code == 0, outcome.err
+    split = cp.data.load_split(tmp_path / "world" / "log")
+    expected = split_of(world_of().world(), RATES, impressions=True, random_share=0.2)
+    assert split.fingerprint == expected.fingerprint
+    assert split.random == expected.random
+    assert split.unclicked is not None
+    assert split.random is not None
+    assert re.search(rf"unclicked rows\s+{len(split.unclicked):,} beside the log", outcome.out)
+    assert re.search(rf"random rows\s+{len(split.random):,} beside the log", outcome.out)
+    outcome = run("simulate", "synthetic", "--out", tmp_path / "again", *given, "--json")
+    told = json.loads(outcome.out)["beside"]
+    assert told == {"unclicked": len(split.unclicked), "random": len(split.random)}
+
+
 def test_options_reach_the_world(tmp_path: Path, run: Run) -> None:
     (tmp_path / "world.toml").write_text("sharpness = 3.0\nnoise = 0.25\ndim = 2\n")
     outcome = run("simulate", "synthetic", "--out", tmp_path / "world", *SMALL, "--seed", 5,
@@ -211,6 +241,8 @@ def test_a_two_stage_world_has_the_users_and_items_of_its_data(
         ("synthetic", ("--config", "absent.toml"), "must be a readable TOML file"),
         ("synthetic", ("--config", "FOLDER/bad.toml"), "must be a readable TOML file"),
         ("synthetic", ("--rates", 1, 0.5), "the rates of 3 rounds or more"),
+        ("synthetic", ("--impressions", "--random-share", 1.5), "from 0 to 0.9; found 1.5"),
+        ("synthetic", ("--random-share", 0.1), "random rows are impressions"),
         ("synthetic", ("--rates", 1), "found [1.0]; change them"),
         ("synthetic", ("--rates", 1, 0.5, 0), "above 0 and at most 1"),
         ("synthetic", ("--rates", 1, 0.5, 2), "above 0 and at most 1"),

@@ -1,11 +1,14 @@
-"""Parts of worlds that several tests are made of."""
+"""Parts of worlds that several tests are made of, and how their logs are counted."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom
 
+import counterplay as cp
 from counterplay.simulation.factors import Factors
 
 
@@ -26,3 +29,15 @@ def factors(
     if drift:
         given |= {"toward": rng.normal(size=(n_users, dim)), "turn": drift}
     return Factors(user, item, *biases, **given)
+
+
+def counts(log: cp.Interactions, which: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+    """Return how often each pair occurs, `[n_users, n_items]`."""
+    pair = log.pair if which is None else log.pair[which]
+    return np.bincount(pair, minlength=log.n_users * log.n_items).reshape(log.n_users, -1)
+
+
+def agree(found: NDArray[Any], p: NDArray[np.float64], n: int) -> bool:
+    """Tell whether all are as often as `n` tries with `p` may give: two tails of 1e-4, shared."""
+    tail = np.minimum(binom.cdf(found, n, p), binom.sf(found - 1, n, p))
+    return bool((2 * tail * tail.size > 1e-4).all())

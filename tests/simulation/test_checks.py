@@ -22,6 +22,7 @@ from counterplay.simulation.world import World
 
 Numbers = NDArray[np.float64]
 Indices = NDArray[np.integer]
+Flags = NDArray[np.bool_]
 
 
 def synthetic(**options: Any) -> World:
@@ -89,9 +90,9 @@ def unmoved(world: World, *args: Any, **options: Any) -> Numbers:
 def reluctant(world: World, *args: Any, **options: Any) -> cp.Interactions:
     """Click less than stated."""
     log = World.log(world, *args, **options)
-    if log.rating is None:
+    if log.clicked is None:
         return log
-    return replace(log, rating=log.rating * (np.arange(len(log)) % 5 > 1).astype(np.float32))
+    return replace(log, clicked=log.clicked & (np.arange(len(log)) % 5 > 1))
 
 
 def partial(world: World, *args: Any, **options: Any) -> cp.Interactions:
@@ -127,6 +128,65 @@ def lopsided(world: World, *args: Any, **options: Any) -> cp.Interactions:
     return log.take(log.user < world.n_users // 2)
 
 
+def told(world: World, *args: Any, **options: Any) -> cp.Interactions:
+    """Log the truth, whether it is asked for or not."""
+    return World.log(world, *args, **options | {"with_truth": True})
+
+
+def placeless(world: World, *args: Any, **options: Any) -> cp.Interactions:
+    log = World.log(world, *args, **options)
+    return log if options.get("with_truth") else replace(log, position=None)
+
+
+def twofold(world: World, *args: Any, **options: Any) -> cp.Interactions:
+    """Draw clicks and impressions apart."""
+    sample = options.get("sample", 0) + 10 * options.get("impressions", False)
+    return World.log(world, *args, **options | {"sample": sample})
+
+
+def meddling(world: World, *args: Any, **options: Any) -> cp.Interactions:
+    """Show something else by the policy where there are random rows."""
+    sample = options.get("sample", 0) + 10 * bool(options.get("random_share"))
+    return World.log(world, *args, **options | {"sample": sample})
+
+
+def with_random_rows(change: Callable[[World, cp.Interactions, Any], cp.Interactions]) -> Any:
+    """Change logs that have random rows."""
+
+    def log(world: World, *args: Any, **options: Any) -> cp.Interactions:
+        found = World.log(world, *args, **options)
+        return found if found.random is None else change(world, found, found.random)
+
+    return log
+
+
+def popular(world: World, log: cp.Interactions, random: Flags) -> cp.Interactions:
+    """Draw random rows of one half of the items more often, and of the other less."""
+    likely = np.argsort(world.policy.caps) >= world.n_items // 2
+    moved = random & ~likely[log.item] & (np.arange(len(log)) % 2 == 0)
+    items = np.flatnonzero(likely)[np.arange(len(log)) % likely.sum()].astype(np.int32)
+    return replace(log, item=np.where(moved, items, log.item))
+
+
+def unplaced(_: World, log: cp.Interactions, random: Flags) -> cp.Interactions:
+    """Say that random rows stood first."""
+    return replace(log, position=np.where(random, 1, np.asarray(log.position)).astype(np.int16))
+
+
+def keen(_: World, log: cp.Interactions, random: Flags) -> cp.Interactions:
+    """Click what is random more often."""
+    more = random & (np.arange(len(log)) % 4 == 0)
+    return replace(log, clicked=np.asarray(log.clicked) | more)
+
+
+def scarce(_: World, log: cp.Interactions, random: Flags) -> cp.Interactions:
+    return log.take(~random | (np.arange(len(log)) % 3 > 0))
+
+
+def unmarked(_: World, log: cp.Interactions, __: Flags) -> cp.Interactions:
+    return replace(log, random=None)
+
+
 def silent(*_: Any, **__: Any) -> Numbers:
     raise RuntimeError("no relevance today\nat all")
 
@@ -155,6 +215,14 @@ FAULTS: dict[str, tuple[str, Callable[..., Any]]] = {
     "untimed": ("log", lambda w, *a, **o: replace(World.log(w, *a, **o), time=None)),
     "repeating": ("log", lambda w, *a, **o: World.log(w, *a, **o | {"before": None})),
     "silent": ("relevance", silent),
+    "told": ("log", told),
+    "placeless": ("log", placeless),
+    "twofold": ("log", twofold),
+    "meddling": ("log", meddling),
+    **{
+        each.__name__: ("log", with_random_rows(each))
+        for each in (popular, unplaced, keen, scarce, unmarked)
+    },
 }
 FOUND = [
     ("loud", "range", r"relevance must be from 0 to 1; found .* to [2-8]\.\d+; probably a logit"),
@@ -180,6 +248,15 @@ FOUND = [
     ("unsorted", "order", "must be sorted by user and then by time"),
     ("untimed", "order", "must have time, propensity and position; found user, item, exposed"),
     ("repeating", "repeats", "must not be clicked twice; found"),
+    ("told", "impressions", "only where it is asked for; found .*exposed, propensity"),
+    ("placeless", "impressions", "must have positions where .* examination of 0.7; add them"),
+    ("twofold", "impressions", "must be the log of clicks, row by row"),
+    ("meddling", "random rows", "must not change what the policy shows"),
+    ("popular", "random rows", "rows for .* expected in a tenth of the items by popularity"),
+    ("unplaced", "random rows", "clicks for .* expected in a"),
+    ("keen", "random rows", "clicks for .* expected in a"),
+    ("scarce", "random rows", r"found [\d,]+ rows for [\d,.]+ expected \(z"),
+    ("unmarked", "random rows", "must have the columns random and clicked; found user"),
     ("silent", "range", "found RuntimeError: no relevance today; call the method"),
 ]
 
@@ -244,7 +321,7 @@ class Plain:
         first_round: int = 0,
         before: cp.Interactions | None = None,
         impressions: bool = False,
-        **_: Any,
+        with_truth: bool = False,
     ) -> cp.Interactions:
         clicked = np.zeros((self.n_users, self.n_items), dtype=np.bool_)
         if before is not None:
@@ -257,23 +334,25 @@ class Plain:
             user, item = np.nonzero(shown if impressions else liked)
             parts.append((user, item, np.full(len(user), number), liked[user, item]))
             clicked |= liked
-        user, item, time, rating = (np.concatenate(each) for each in zip(*parts, strict=True))
+        user, item, time, liked = (np.concatenate(each) for each in zip(*parts, strict=True))
         order = np.lexsort((time, user))
         return cp.Interactions(
             cp.data.Vocabulary.of(np.arange(self.n_users)),
             cp.data.Vocabulary.of(np.arange(self.n_items)),
             user[order].astype(np.int32),
             item[order].astype(np.int32),
-            rating=rating[order].astype(np.float32) if impressions else None,
+            clicked=liked[order] if impressions else None,
             time=time[order],
-            exposed=np.ones(len(user), dtype=np.bool_),
-            propensity=np.full(len(user), self.wrong / 3),
-            position=np.ones(len(user), dtype=np.int16),
+            exposed=np.ones(len(user), dtype=np.bool_) if with_truth else None,
+            propensity=np.full(len(user), self.wrong / 3) if with_truth else None,
+            position=np.ones(len(user), dtype=np.int16) if with_truth else None,
         )
 
 
 def test_a_world_of_ones_own_is_checked() -> None:
     assert failed(Plain()) == {}
+    findings = {finding.name: finding.text for finding in check_world(Plain())}
+    assert findings["random rows"] == "the world draws no random rows"
     assert set(failed(Plain(wrong=1.3))) == {"whole log", "shown", "exposed", "refit", "clicks"}
 
 

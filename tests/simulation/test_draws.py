@@ -109,9 +109,9 @@ def test_draws_count_what_became_of_each_pair() -> None:
     draws = Draws(place, users)
     assert len(draws.logs) == drawing.N_LOGS
     for number, log in enumerate(draws.logs):
-        assert log.rating is not None
+        assert log.clicked is not None
         assert log.exposed is not None
-        rows = list(zip(log.user, log.item, log.exposed, log.rating, strict=True))
+        rows = list(zip(log.user, log.item, log.exposed, log.clicked, strict=True))
         for row, user in enumerate(users):
             for item in range(place.n_items):
                 mine = [(e, r) for u, i, e, r in rows if (u, i) == (user, item)]
@@ -156,5 +156,5 @@ def test_a_log_without_exposures_is_refused() -> None:
 
     good = world()
     bare = Bare(**{name: getattr(good, name) for name in World.__dataclass_fields__})
-    with pytest.raises(cp.DataError, match="must have exposed and rating"):
+    with pytest.raises(cp.DataError, match="must have exposed and clicked; found user, item"):
         Draws(bare, np.arange(3))

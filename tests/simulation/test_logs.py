@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.special import expit
-from scipy.stats import binom, chisquare, kstest
+from scipy.stats import chisquare, kstest
 
 import counterplay as cp
 from counterplay.data.canonical import canonical_order
 from counterplay.simulation import logs
 from counterplay.simulation.factors import Factors
-from counterplay.simulation.logs import DAY, START, oracle_propensities, proposed
+from counterplay.simulation.logs import DAY, START, oracle_propensities
 from counterplay.simulation.policies import Policy, Scored
 from counterplay.simulation.world import World
+from tests.simulation.makers import agree, counts
 
 Z = 5.0
 N_USERS, N_ITEMS = 20, 8
@@ -48,39 +49,6 @@ def world(n_users: int = N_USERS, n_items: int = N_ITEMS, **given: Any) -> World
     return World(factors(1, n_users, n_items), policy, **given)
 
 
-def counts(log: cp.Interactions, which: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-    """Return how often each pair occurs, `[n_users, n_items]`."""
-    pair = log.pair if which is None else log.pair[which]
-    return np.bincount(pair, minlength=log.n_users * log.n_items).reshape(log.n_users, -1)
-
-
-def agree(found: NDArray[Any], p: NDArray[np.float64], n: int) -> bool:
-    """Tell whether all are as often as `n` tries with `p` may give: two tails of 1e-4, shared."""
-    tail = np.minimum(binom.cdf(found, n, p), binom.sf(found - 1, n, p))
-    return bool((2 * tail * tail.size > 1e-4).all())
-
-
-CAPS = np.array([1.0, 0.9, 0.2501, 0.25, 0.2499, 0.1, 0.01, 1e-4])
-
-
-def test_every_pair_is_proposed_with_its_cap() -> None:
-    """By item, by user, and by two users and two items at a time: draws are independent."""
-    rng, n, n_users = np.random.default_rng(0), 3000, 12
-    drawn = np.zeros((n, n_users, len(CAPS)), dtype=np.int64)
-    for number in range(n):
-        user, item = proposed(CAPS, n_users, rng)
-        drawn[number, user, item] += 1
-    assert drawn.max() == 1, "a pair is proposed once"
-    assert (drawn[:, :, 0] == 1).all()
-    assert agree(drawn.sum((0, 1)), CAPS, n * n_users)
-    assert agree(drawn.sum(0), np.broadcast_to(CAPS, (n_users, len(CAPS))), n)
-    both = np.einsum("nui,nvi->uvi", drawn, drawn)[~np.eye(n_users, dtype=bool)]
-    assert agree(both, np.broadcast_to(CAPS**2, both.shape), n)
-    apart = ~np.eye(len(CAPS), dtype=bool)
-    both = np.einsum("nui,nuj->ij", drawn, drawn)[apart]
-    assert agree(both, np.outer(CAPS, CAPS)[apart], n * n_users)
-
-
 def joint(place: World, rate: float, time: float) -> NDArray[np.float64]:
     """Return the probability of a click in a round: a sum over both unobserved factors."""
     nodes, shares = np.polynomial.hermite_e.hermegauss(25)
@@ -103,12 +71,12 @@ def test_pairs_are_shown_examined_and_clicked_as_often_as_they_should_be(
     place, n, rate = world(confounding=confounding), 800, 0.7
     shown, exposed, clicked = (np.zeros((N_USERS, N_ITEMS), dtype=np.int64) for _ in range(3))
     for sample in range(n):
-        log = place.log((rate,), sample=sample, impressions=True)
-        assert log.rating is not None
+        log = place.log((rate,), sample=sample, impressions=True, with_truth=True)
+        assert log.clicked is not None
         assert log.exposed is not None
         shown += counts(log)
         exposed += counts(log, log.exposed)
-        clicked += counts(log, log.rating == 1)
+        clicked += counts(log, log.clicked)
     assert agree(shown, rate * place.shown(USERS), n)
     assert agree(exposed, rate * place.propensity(USERS), n)
     assert agree(clicked, joint(place, rate, 0.0), n)
@@ -153,7 +121,7 @@ def test_the_propensity_of_a_row_is_that_of_its_occasion_and_place(
 ) -> None:
     monkeypatch.setattr(logs, "_AT_ONCE", at_once)
     place, rates = world(confounding=0.5), (1.0, 0.5)
-    log = place.log(rates, sample=sample, first_round=3, impressions=True)
+    log = place.log(rates, sample=sample, first_round=3, impressions=True, with_truth=True)
     assert log.time is not None
     assert log.position is not None
     assert log.propensity is not None
@@ -186,7 +154,7 @@ def test_rows_stand_by_user_then_time_within_their_rounds(
 ) -> None:
     monkeypatch.setattr(logs, "_AT_ONCE", at_once)
     log = world(40, 12).log((1.0, 0.5, 0.5), first_round=2, impressions=impressions)
-    clicked = log.pair if log.rating is None else log.pair[log.rating == 1]
+    clicked = log.pair if log.clicked is None else log.pair[log.clicked]
     assert len(np.unique(clicked)) == len(clicked), "no pair is clicked twice"
     assert log.time is not None
     assert [column.dtype.name for _, column in log.columns()][:2] == ["int32", "int32"]
@@ -205,18 +173,18 @@ def test_times_spread_over_the_day() -> None:
 
 def test_the_clicks_among_impressions_are_those_of_the_click_log() -> None:
     place = world(40, 12, confounding=0.3)
-    shown = place.log(impressions=True)
+    shown = place.log(impressions=True, with_truth=True)
     clicks = place.log(with_truth=True)
-    assert shown.rating is not None
+    assert shown.clicked is not None
     assert shown.exposed is not None
-    assert set(shown.rating.tolist()) == {0.0, 1.0}
-    assert not (shown.rating[~shown.exposed] == 1).any(), "what nobody saw nobody clicked"
+    assert 0 < shown.clicked.mean() < 1
+    assert not shown.clicked[~shown.exposed].any(), "what nobody saw nobody clicked"
     assert not shown.exposed.all()
-    assert clicks.rating is None
+    assert clicks.clicked is None
     assert clicks.exposed is not None
     assert clicks.exposed.all()
     for name, column in clicks.columns():
-        assert (getattr(shown, name)[shown.rating == 1] == column).all()
+        assert (getattr(shown, name)[shown.clicked] == column).all()
     bare = place.log()
     assert [name for name, _ in bare.columns()] == ["user", "item", "time"]
     assert (bare.pair == clicks.pair).all()
@@ -264,7 +232,8 @@ def test_of_impressions_before_only_clicks_are_not_shown_again() -> None:
     place = world(40, 12)
     clicks, shown = place.log((1.0,)), place.log((1.0,), impressions=True)
     assert len(shown) > 1.5 * len(clicks)
-    for options in ({}, {"impressions": True}):
+    either: list[dict[str, Any]] = [{}, {"impressions": True}]
+    for options in either:
         after = place.log((1.0,), first_round=1, before=clicks, **options)
         assert place.log((1.0,), first_round=1, before=shown, **options) == after
     assert not np.isin(after.pair, clicks.pair).any()

@@ -15,7 +15,7 @@ from counterplay.simulation.online import OnlineTest
 from counterplay.simulation.store import load_world
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.world import World
-from counterplay.simulation.writing import split_by_rounds, write_world
+from counterplay.simulation.writing import split_by_rounds, split_of, write_world
 
 RATES = 1.0, 0.3, 0.5
 LOOK = OnlineTest(n_days=3, k=(3, 5), seed=4, time=0.0)
@@ -102,6 +102,60 @@ def test_a_world_is_written_whole_or_not_at_all(
         with pytest.raises(OSError, match="disk full"):
             write_world(small(seed=1), tmp_path / name, rates=RATES, overwrite=True)
     assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("with_truth", [False, True])
+def test_all_that_was_shown_is_in_the_split_once(with_truth: bool, tmp_path: Path) -> None:
+    world, options = small(seed=3), {"impressions": True, "with_truth": with_truth}
+    write_world(world, tmp_path / "world", rates=RATES, random_share=0.2, **options)
+    split = cp.data.load_split(tmp_path / "world" / "log")
+    log = world.log(RATES, random_share=0.2, **options)  # type: ignore[arg-type]
+    assert log.time is not None
+    assert log.random is not None
+    assert log.clicked is not None
+    assert split.unclicked is not None
+    assert split.unclicked_part is not None
+    assert split.random is not None
+    truth = ["propensity"] if with_truth else []
+    exposed = ["exposed"] if with_truth else []
+    for rows, chosen, names in (
+        (split.interactions, log.clicked & ~log.random, [*exposed, *truth, "position"]),
+        (split.unclicked, ~log.clicked & ~log.random, [*truth, "position"]),
+        (split.random, log.random, [*truth, "position", "clicked"]),
+    ):
+        assert [name for name, _ in rows.columns()] == ["user", "item", "time", *names]
+        assert 0 < len(rows) == chosen.sum()
+        for name, column in rows.columns():
+            assert column.tobytes() == getattr(log, name)[chosen].tobytes()
+        assert (len(rows.users), len(rows.items)) == (world.n_users, world.n_items)
+    assert split.unclicked.time is not None
+    rounds = (split.unclicked.time - START) // DAY
+    np.testing.assert_array_equal(split.unclicked_part, rounds)
+    clicks = world.log(RATES, with_truth=with_truth)
+    for name, column in clicks.columns():
+        assert column.tobytes() == getattr(split.interactions, name).tobytes()
+    told = {step.kind: step.counts for step in split.interactions.steps}
+    assert told["random"] == {"rows": len(split.random)}
+    assert told["unclicked"] == {"rows": len(split.unclicked)}
+
+
+def test_a_split_without_a_disk_is_the_one_on_it(tmp_path: Path) -> None:
+    for number, options in enumerate(({}, {"impressions": True, "random_share": 0.1})):
+        found = split_of(small(), RATES, **options)  # type: ignore[arg-type]
+        write_world(small(), tmp_path / str(number), rates=RATES, **options)  # type: ignore[arg-type]
+        stored = cp.data.load_split(tmp_path / str(number) / "log")
+        assert found.interactions == stored.interactions
+        assert found.fingerprint == stored.fingerprint
+        assert found.random == stored.random
+    assert split_of(small(), RATES, sample=1).interactions != found.interactions
+    with pytest.raises(cp.ConfigError, match="the rates of 3 rounds or more"):
+        split_of(small(), (1.0, 0.5))
+
+
+def test_random_rows_without_impressions_leave_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(cp.ConfigError, match="random rows are impressions"):
+        write_world(small(), tmp_path / "world", rates=RATES, random_share=0.1)
+    assert list(tmp_path.iterdir()) == []
 
 
 # split_by_rounds

@@ -67,6 +67,17 @@ Rates = Annotated[
         show_default="1.0 0.1 0.1",
     ),
 ]
+Impressions = Annotated[
+    bool,
+    typer.Option(help="Add what was shown and not clicked to the log.", show_default=False),
+]
+RandomShare = Annotated[
+    float | None,
+    typer.Option(
+        help="Share of what is shown that is drawn at random, with --impressions.",
+        show_default="0.0",
+    ),
+]
 WithTruth = Annotated[
     bool,
     typer.Option(
@@ -109,6 +120,8 @@ def simulate(
     confounding: Confounding = None,
     examination: Examination = None,
     rates: Rates = None,
+    impressions: Impressions = False,
+    random_share: RandomShare = None,
     with_truth: WithTruth = False,
     config: Config = None,
     assignments: Annotated[list[str] | None, several_settings("sharpness=2")] = None,
@@ -121,12 +134,13 @@ def simulate(
     Example: counterplay simulate synthetic --out world --confounding 0.5
     """
     from counterplay.data.publishing import check_free
-    from counterplay.simulation.logs import RATES, check_rates
+    from counterplay.simulation.logs import RATES, check_random_share, check_rates
     from counterplay.simulation.store import FILES
     from counterplay.simulation.writing import write_world
 
     check_free(out, replacing=FILES if overwrite else None)
     check_rates(rates or RATES, at_least=3)
+    check_random_share(random_share or 0.0, impressions)
     options: dict[str, Any] = {
         "n_users": users,
         "n_items": items,
@@ -139,7 +153,13 @@ def simulate(
     with console.notes() as notes, console.working("making the world"):
         world = _made(source, config, assignments or [], options)
         split = write_world(
-            world, out, rates=rates or RATES, with_truth=with_truth, overwrite=overwrite
+            world,
+            out,
+            rates=rates or RATES,
+            impressions=impressions,
+            random_share=random_share or 0.0,
+            with_truth=with_truth,
+            overwrite=overwrite,
         )
     _show_world(world, split, out, notes if as_json else None)
 
@@ -149,6 +169,8 @@ def _show_world(world: World, split: Split, out: Path, notes: list[str] | None) 
     from counterplay.data.profiling import profile
 
     found = profile(split.interactions)
+    others = {"unclicked": split.unclicked, "random": split.random}
+    beside = {name: len(rows) for name, rows in others.items() if rows is not None}
     if notes is not None:
         console.print_json(
             {
@@ -159,6 +181,7 @@ def _show_world(world: World, split: Split, out: Path, notes: list[str] | None) 
                 "fingerprint": split.interactions.fingerprint,
                 "profile": found.to_dict(),
                 "split": {"kind": split.kind, "counts": split.counts},
+                **({"beside": beside} if beside else {}),
                 "notes": notes,
             }
         )
@@ -167,6 +190,7 @@ def _show_world(world: World, split: Split, out: Path, notes: list[str] | None) 
         {
             "world": f"{world.name}, {world.n_users:,} users, {world.n_items:,} items",
             "log": ", ".join(f"{count:,} {name}" for name, count in split.counts.items()) + " rows",
+            **{f"{name} rows": f"{count:,} beside the log" for name, count in beside.items()},
             "density": f"{found.density:.3%} of all pairs clicked",
             "popularity": f"Gini {found.popularity_gini:.2f}",
             "written to": f"{out}; train on {out / 'log'}",

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def taken_apart(
-    log: Interactions,
+    log: Interactions, *, compact: bool = True
 ) -> tuple[Interactions, Interactions | None, Interactions | None]:
     """Return the clicks of a log, its impressions without a click, and its random rows, if any.
 
     Random rows are marked by `random`. All that was shown otherwise is known to the vocabularies,
-    clicked or not.
+    clicked or not; without `compact` they stay as they are.
     """
     if log.clicked is None:
         return log, None, None
@@ -42,7 +42,8 @@ def taken_apart(
     if n_unclicked := int((~random & ~log.clicked).sum()):
         text = f"put aside {n_unclicked:,} impressions that were not clicked"
         steps.append(Step("unclicked", text, {"rows": n_unclicked}))
-    shown = replace(log.take(~random, *steps), random=None).compact()
+    shown = replace(log.take(~random, *steps), random=None)
+    shown = shown.compact() if compact else shown
     assert shown.clicked is not None
     clicks = replace(shown.take(shown.clicked), clicked=None)
     unclicked = shown.take(~shown.clicked) if n_unclicked else None

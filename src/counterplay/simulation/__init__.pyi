@@ -18,4 +18,5 @@ from .synthetic import Synthetic as Synthetic
 from .two_stage import TwoStage as TwoStage
 from .values import true_values as true_values
 from .world import World as World
+from .writing import split_of as split_of
 from .writing import write_world as write_world

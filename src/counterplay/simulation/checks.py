@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterplay.seeding import Streams
-from counterplay.simulation import draws
+from counterplay.simulation import draws, impressions
 from counterplay.simulation.draws import WorldError
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 CHECKS = (  # what the others rest on first
     *("range", "all items", "one by one", "policy", "occasions", "same log", "other sample"),
     *("order", "repeats", "logged propensity", "whole log", "shown", "exposed", "clicks", "refit"),
+    *("impressions", "random rows"),
 )
 _N_OCCASIONS = 100
 
@@ -180,7 +181,7 @@ class _Check:
         return f"probabilities are the means over occasions, to 2 % ({_N_OCCASIONS} drawn)"
 
     def same_log(self) -> str:
-        again = self.world.log((self.drawn.rate,), impressions=True)
+        again = self.world.log((self.drawn.rate,), impressions=True, with_truth=True)
         if again.fingerprint != self.drawn.logs[0].fingerprint:
             raise WorldError(
                 "the same seed and sample must give the same log, byte by byte; found two that "
@@ -191,7 +192,7 @@ class _Check:
 
     def other_sample(self) -> str:
         logs = {log.fingerprint for log in self.drawn.logs}
-        other = self.world.log((self.drawn.rate,), sample=1, impressions=True)
+        other = self.world.log((self.drawn.rate,), sample=1, impressions=True, with_truth=True)
         if len(logs) < draws.N_LOGS or other.fingerprint == self.drawn.logs[0].fingerprint:
             raise WorldError(
                 "another sample, or another round, must give another log; found the same; probably "
@@ -248,3 +249,9 @@ class _Check:
 
     def refit(self) -> str:
         return draws.fitted_propensities(self.drawn, self.alpha)
+
+    def impressions(self) -> str:
+        return impressions.impressions(self.world, self.drawn)
+
+    def random_rows(self) -> str:
+        return impressions.random_rows(self.world, self.drawn, self.alpha)

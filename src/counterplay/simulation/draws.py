@@ -25,8 +25,8 @@ FEW = 1 << 16  # rows, and pairs in other checks
 NEAR = 1e-4, 1e-7  # relative and absolute: a policy's scores may have single precision
 N_LOGS = 3
 _ROWS = 1 << 18  # of a log, about
-_N_GROUPS = 10
-_N_CHECKS = 5  # of logs by their counts, which share the false-alarm rate
+N_GROUPS = 10
+N_CHECKS = 6  # of logs by their counts, which share the false-alarm rate
 
 
 class WorldError(DataError):
@@ -44,7 +44,13 @@ class Draws:
         per_user = float(world.shown(users).sum(1).mean())
         self.rate = min(1.0, _ROWS / max(per_user * world.n_users, 1.0))
         self.logs: list[Interactions] = [
-            world.log((self.rate,), sample=number, first_round=number, impressions=True)
+            world.log(
+                (self.rate,),
+                sample=number,
+                first_round=number,
+                impressions=True,
+                with_truth=True,
+            )
             for number in range(N_LOGS)
         ]
         shape = N_LOGS, len(users), world.n_items
@@ -60,18 +66,24 @@ class Draws:
             place = np.searchsorted(users, log.user)
             mine = users[np.minimum(place, len(users) - 1)] == log.user
             pairs = place[mine], log.item[mine]
-            if log.exposed is None or log.rating is None:
-                raise DataError("a log of impressions must have exposed and rating; add them")
+            if log.exposed is None or log.clicked is None:
+                raise DataError(
+                    "a log of impressions with the truth must have exposed and clicked; found "
+                    f"{', '.join(name for name, _ in log.columns())}; add the others"
+                )
             np.add.at(self.found["shown"][number], pairs, 1.0)
             np.add.at(self.found["exposed"][number], pairs, log.exposed[mine])
-            np.add.at(self.found["clicked"][number], pairs, log.rating[mine])
+            np.add.at(self.found["clicked"][number], pairs, log.clicked[mine])
 
 
 def logged_propensities(world: Any, draws: Draws) -> str:
     """Compare the propensities in logs with those of their pairs, occasions and positions."""
     for number, log in enumerate(draws.logs):
         if log.propensity is None or log.position is None:
-            raise WorldError("a log of impressions must have propensities and positions; add them")
+            raise WorldError(
+                "a log with the truth must have propensity and position; found "
+                f"{', '.join(name for name, _ in log.columns())}; add the others"
+            )
         rows = slice(None, FEW)
         stated = world.shown(
             log.user[rows], log.item[rows, None], occasion=("log", number, number)
@@ -97,7 +109,7 @@ def whole_log(world: Any, draws: Draws, rng: np.random.Generator, alpha: float) 
     p = draws.rate * world.shown(users, items, occasion=("log", 0, 0))[:, 0]
     found, expected = len(draws.logs[0]), n_pairs * float(p.mean())
     error = (n_pairs**2 * float(p.var()) / n + expected) ** 0.5
-    z, most = (found - expected) / max(error, 1e-300), limit(alpha / _N_CHECKS, 1)
+    z, most = (found - expected) / max(error, 1e-300), limit(alpha / N_CHECKS, 1)
     about = (
         f"{found:,} rows for about {expected:,.0f} of {n_pairs:,} pairs "
         f"(z = {z:+.1f}, limit {most:.1f})"
@@ -113,27 +125,14 @@ def whole_log(world: Any, draws: Draws, rng: np.random.Generator, alpha: float) 
 def counted(draws: Draws, name: str, cause: str, alpha: float) -> str:
     """Compare the counts of `name` (shown, exposed, clicked) in groups of pairs."""
     expected, found = draws.expected[name], draws.found[name]
-    most = limit(alpha / _N_CHECKS, 3 * _N_GROUPS)
-    by_item = np.broadcast_to(expected.mean((0, 1)), expected.shape)
-    worst, where = 0.0, "all as expected"
-    for way, values in (
-        ("all pairs", np.zeros(expected.shape)),
-        ("a tenth by probability", expected),
-        ("a tenth by popularity of the item", by_item),
-    ):
-        group = groups(values.ravel(), expected.ravel())
-        sums, counts, sizes = (
-            np.bincount(group, weights.ravel(), minlength=_N_GROUPS).astype(np.float64)
-            for weights in (expected, found, np.ones_like(expected))
-        )
-        z = deviations(counts, sums, sizes)
-        place = int(np.abs(z).argmax())
-        if abs(z[place]) > abs(worst):
-            worst = float(z[place])
-            where = (
-                f"{int(counts[place]):,} {name} for {sums[place]:,.1f} expected in "
-                f"{way} (z = {worst:+.1f}, limit {most:.1f})"
-            )
+    most = limit(alpha / N_CHECKS, 3 * N_GROUPS)
+    ways = {
+        "all pairs": np.zeros(expected.shape),
+        "a tenth by probability": expected,
+        "a tenth by popularity of the item": np.broadcast_to(expected.mean((0, 1)), expected.shape),
+    }
+    worst, where = farthest(expected, found, ways, name)
+    where = f"{where} (z = {worst:+.1f}, limit {most:.1f})"
     total = f"{int(found.sum()):,} {name} for {expected.sum():,.1f} expected in all"
     if abs(worst) > most:
         raise WorldError(
@@ -143,11 +142,30 @@ def counted(draws: Draws, name: str, cause: str, alpha: float) -> str:
     return f"{total}; the farthest: {where}"
 
 
+def farthest(
+    expected: Numbers, found: NDArray[Any], ways: dict[str, Numbers], name: str
+) -> tuple[float, str]:
+    """Return the largest deviation in groups by each of the values, with its sign, in words too."""
+    worst, where = 0.0, f"all {name} as expected"
+    for way, values in ways.items():
+        group = groups(values.ravel(), expected.ravel())
+        sums, counts, sizes = (
+            np.bincount(group, weights.ravel(), minlength=N_GROUPS).astype(np.float64)
+            for weights in (expected, found, np.ones_like(expected))
+        )
+        z = deviations(counts, sums, sizes)
+        place = int(np.abs(z).argmax())
+        if abs(z[place]) > abs(worst):
+            worst = float(z[place])
+            where = f"{int(counts[place]):,} {name} for {sums[place]:,.1f} expected in {way}"
+    return worst, where
+
+
 def fitted_propensities(draws: Draws, alpha: float) -> str:
     """Fit the propensities to the logs again, and compare."""
     p, y = draws.expected["exposed"].ravel(), draws.found["exposed"].ravel()
     fit = refitted(*(each[(p > 0) & (p < 1)] for each in (p, y)))
-    most = 2 * float(np.log(_N_CHECKS / alpha))
+    most = 2 * float(np.log(N_CHECKS / alpha))
     about = (
         f"slope {fit.slope:.3f} and intercept {fit.intercept:+.3f} in a logistic regression of "
         f"{int(y.sum()):,} exposures on the logit of their propensity (likelihood ratio "
@@ -203,7 +221,7 @@ def groups(values: Numbers, expected: Numbers) -> NDArray[np.int64]:
     place = np.unique(values, return_inverse=True)[1]
     each = np.bincount(place, expected)
     share = (np.cumsum(each) - each / 2) / max(float(each.sum()), 1e-300)
-    of_value = np.minimum((share * _N_GROUPS).astype(np.int64), _N_GROUPS - 1)
+    of_value = np.minimum((share * N_GROUPS).astype(np.int64), N_GROUPS - 1)
     found: NDArray[np.int64] = of_value[place]
     return found
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit
 
-from counterplay.data.canonical import canonical_order
-from counterplay.data.interactions import Interactions, Step
+from counterplay.data.interactions import Step
 from counterplay.errors import ConfigError, DataError
 from counterplay.seeding import Streams
 from counterplay.simulation.chance import bisected
 from counterplay.simulation.factors import Factors
+from counterplay.simulation.logs import joined
 from counterplay.simulation.policies import Mixture, Scored, caps_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from counterplay.data.interactions import Interactions
     from counterplay.metrics.scoring import Scores
     from counterplay.models.scorer import Scorer
     from counterplay.simulation.factors import Numbers
@@ -65,25 +66,13 @@ def feedback_loop(
             before=log,
             with_truth=with_truth,
         )
-        log = new if log is None else _joined(log, new)
+        log = new if log is None else joined((log, new))
         worlds.append(replace(world, policy=retrain(log)))
     assert log is not None
     step = Step(
         "simulated", f"{n_rounds} rounds of feedback in the world {world.name!r}, sample {sample}"
     )
     return replace(log, steps=(step,)), worlds
-
-
-def _joined(first: Interactions, second: Interactions) -> Interactions:
-    """Return the rows of both, in canonical order."""
-    later = dict(second.columns())
-    columns: dict[str, Any] = {
-        name: np.concatenate([column, later[name]]) for name, column in first.columns()
-    }
-    order = canonical_order(columns, first.users, first.items)
-    if order is not None:
-        columns = {name: column[order] for name, column in columns.items()}
-    return replace(first, **columns)
 
 
 def model_policy(

@@ -22,7 +22,7 @@ from counterplay.display import Shown, pairs
 from counterplay.errors import ConfigError, DataError
 from counterplay.seeding import Streams
 from counterplay.simulation.chance import mean_sigmoid, normal
-from counterplay.simulation.logs import RATES, draw
+from counterplay.simulation.logs import RATES, draw, draw_in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -200,6 +200,8 @@ class World(Shown):
         first_round: int = 0,
         before: Interactions | None = None,
         impressions: bool = False,
+        random_share: float = 0.0,
+        policies: Sequence[Policy] | None = None,
         with_truth: bool = False,
     ) -> Interactions:
         """Draw a log: in each round, a day, every pair is shown or not, and clicked or not.
@@ -211,11 +213,24 @@ class World(Shown):
             sample: Another number is another log of the same world.
             first_round: Number of the first round.
             before: An earlier log, whose pairs are not shown again.
-            impressions: Return all that was shown: `rating` is 1 for a click and 0 for none,
-                `exposed` tells whether it was examined.
-            with_truth: Add list position, exposure and true propensity.
+            impressions: Return all that was shown, with `clicked`, and with `position` where
+                users do not examine every place.
+            random_share: Share of what is shown that is random, up to 0.9: on top of what the
+                policy shows, every pair that was not clicked yet has the same probability, and so
+                has every place of a list. `random` marks these rows. They change no others: the
+                policy may show again what was clicked there.
+            policies: One for each round, in place of the world's own.
+            with_truth: Add list position, exposure (whether it was examined) and true propensity.
         """
-        return draw(self, rates, sample, first_round, before, impressions, with_truth)
+        earlier = () if before is None else (before,)
+        options: dict[str, Any] = {
+            "impressions": impressions,
+            "random_share": random_share,
+            "with_truth": with_truth,
+        }
+        if policies is None:
+            return draw(self, rates, sample, first_round, earlier, **options)
+        return draw_in_turn(self, policies, rates, sample, first_round, earlier, **options)
 
     def _shift(self, users: Indices, items: Indices | None, occasion: Occasion) -> Numbers:
         """Return ε2 with standard deviation 1: κ of ε1, and the rest of its own."""

@@ -102,6 +102,32 @@ class WorldContract:
         for errors in errors_of_the_oracle(self.make(), 200, self.rates):
             assert abs(standard_errors_from_0(errors)) < Z
 
+    def test_impressions_hold_the_clicks_and_random_rows_change_none(self) -> None:
+        world = self.make()
+        clicks = world.log(self.rates, with_truth=True)
+        for share in (0.0, 0.3):
+            shown = world.log(self.rates, impressions=True, random_share=share, with_truth=True)
+            assert shown.clicked is not None
+            chosen = shown.clicked if shown.random is None else shown.clicked & ~shown.random
+            assert (shown.random is not None) == (share > 0)
+            assert 0 < chosen.sum() < len(shown)
+            for name, column in clicks.columns():
+                assert getattr(shown, name)[chosen].tobytes() == column.tobytes()
+
+    def test_weighted_random_clicks_add_up_to_the_demand(self) -> None:
+        """Of the first round, where nothing is clicked yet."""
+        world, errors = self.make(), []
+        demand = world.relevance(np.arange(world.n_users)).sum()
+        for sample in range(100):
+            log = world.log(
+                self.rates[:1], sample=sample, impressions=True, random_share=0.5, with_truth=True
+            )
+            assert log.clicked is not None
+            assert log.random is not None
+            assert log.propensity is not None
+            errors.append((1 / log.propensity[log.clicked & log.random]).sum() - demand)
+        assert abs(standard_errors_from_0(np.array(errors))) < Z
+
     def test_a_saved_world_draws_the_same_bytes(self, tmp_path: Path) -> None:
         world = self.make()
         save_world(world, tmp_path / "world")
