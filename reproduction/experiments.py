@@ -23,6 +23,7 @@ from reproduction import (
     randomised,
     recipes,
     trials,
+    trials_opponent,
     trials_settings,
 )
 from reproduction.datasets import Place, check_data, public_folder
@@ -50,6 +51,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "headroom": headroom,
     "trials-settings": trials_settings,
     "trials": trials,
+    "trials-opponent": trials_opponent,
 }
 ABOUT = (
     "# What methods and estimators are worth",

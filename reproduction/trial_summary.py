@@ -116,12 +116,12 @@ def summarised(worlds: list[Result], chosen: TrialSettings, metric: str) -> dict
     return {
         "metric": metric,
         "n_worlds": len(worlds),
-        "overall": [_line(name, found) for name in found[0]],
+        "overall": [line(name, found) for name in found[0]],
         "mechanisms": {
             name: {
                 "n_worlds": len(mine),
                 "dials": np.median([worlds[each]["true_dials"] for each in mine], axis=0).tolist(),
-                "lines": [_line(each, [found[place] for place in mine]) for each in found[0]],
+                "lines": [line(each, [found[place] for place in mine]) for each in found[0]],
             }
             for name, mine in places.items()
             if mine
@@ -139,7 +139,7 @@ def summarised(worlds: list[Result], chosen: TrialSettings, metric: str) -> dict
     }
 
 
-def _line(name: str, found: list[dict[str, dict[str, float]]]) -> dict[str, Any]:
+def line(name: str, found: list[dict[str, dict[str, float]]]) -> dict[str, Any]:
     """Return one assumption's scores over worlds, with paired intervals of its error."""
     mine = [each[name] for each in found]
     mean = {key: float(np.mean([each[key] for each in mine])) for key in mine[0]}
@@ -188,7 +188,7 @@ def page(summary: dict[str, Any], chosen: TrialSettings, n_seeds: int) -> str:
         "",
         "## All worlds",
         "",
-        *_table(summary["overall"]),
+        *table(summary["overall"]),
         "",
         "## Rules that choose",
         "",
@@ -198,11 +198,12 @@ def page(summary: dict[str, Any], chosen: TrialSettings, n_seeds: int) -> str:
     ]
     for name, each in summary["mechanisms"].items():
         gamma, lam = each["dials"]
-        lines += ["", f"## {name}: true dials ({gamma:.2f}, {lam:.2f})", "", *_table(each["lines"])]
+        lines += ["", f"## {name}: true dials ({gamma:.2f}, {lam:.2f})", "", *table(each["lines"])]
     return "\n".join([*lines, "", "Made by `python -m reproduction trials`.", ""])
 
 
-def _table(found: list[dict[str, Any]]) -> list[str]:
+def table(found: list[dict[str, Any]]) -> list[str]:
+    """Return a table, a line an assumption."""
     lines = [_HEAD, "|" + "---|" * (_HEAD.count("|") - 1)]
     for each in found:
         wrong = "–" if each["wrong"] is None else f"{each['wrong']:.1%}"

@@ -28,12 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from counterplay.data.interactions import Interactions
+    from counterplay.simulation.world import World
     from reproduction.datasets import Place
     from reproduction.grid import Result
 
 SOURCES: tuple[str, ...] = ("ml-100k",)
 SETTINGS = Path(__file__).with_name("trial_settings.json")
-SEEDS = range(6)
+SEEDS = range(10)
 _MAIN = "hit@10"
 
 
@@ -128,11 +129,16 @@ def judged_worlds(
 def _judged(job: Job, place: Place) -> Result:
     assert isinstance(job, TrialJob)
     begun = time.process_time()
-    source = _ratings(place) if job.mechanism == "two-stage" else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CounterplayWarning)  # of runs that are meant to be short
-        found = judge_world(trial_world(job.mechanism, job.seed, source), job.seed)
+        found = judge_world(world_of(job, place), job.seed)
     return {"mechanism": job.mechanism, **found, "seconds": round(time.process_time() - begun, 1)}
+
+
+def world_of(job: TrialJob, place: Place) -> World:
+    """Return the world of a job."""
+    source = _ratings(place) if job.mechanism == "two-stage" else None
+    return trial_world(job.mechanism, job.seed, source)
 
 
 @lru_cache

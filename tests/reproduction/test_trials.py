@@ -12,7 +12,7 @@ import counterplay as cp
 from counterplay.metrics.dials import Box
 from counterplay.simulation.factors import Factors
 from counterplay.simulation.policies import Exponential
-from reproduction import trial_judgements, trial_worlds, trials, trials_settings
+from reproduction import trial_candidates, trial_judgements, trial_worlds, trials, trials_settings
 from reproduction.datasets import Place
 from reproduction.outside_scores import als_factors, outside_scores
 from reproduction.trial_judgements import GRID, Judged, judge_world
@@ -22,15 +22,15 @@ from reproduction.trials import TrialSettings
 
 SMALL = {"n_users": 120, "n_items": 80, "n_shown": 12.0, "mean_relevance": 0.3}
 CHOSEN = TrialSettings(frozen=True, gammas=(0.0, 0.5, 1.0), lambdas=(0.0, 0.4), point=(0.55, 0.3))
-TRAINED = {name: trial_judgements._TRAINED[name] for name in ("pop", "gmf")}
+TRAINED = {name: trial_candidates.TRAINED[name] for name in ("pop", "gmf")}
 
 
 @pytest.fixture(scope="module")
 def world() -> dict[str, Any]:
     """Give what was found in a small world."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(trial_judgements, "_TRAINED", TRAINED)
-        patched.setattr(trial_judgements, "_MOST_EPOCHS", 2)
+        patched.setattr(trial_candidates, "TRAINED", TRAINED)
+        patched.setattr(trial_candidates, "_MOST_EPOCHS", 2)
         patched.setattr(trial_judgements, "N_RANDOM", 300)
         patched.setattr(trial_judgements, "N_TRUE", 300)
         patched.setattr(trial_worlds, "SIZE", SMALL)
