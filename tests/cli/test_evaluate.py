@@ -437,11 +437,11 @@ def test_shares_that_are_known_take_the_place_of_the_box(
         assert outcome.code == 0, outcome.err
         result = json.loads(outcome.out)
         for each in result["estimates"]:
-            of = bool(shares), each["estimator"], each["candidate"], each["metric"]
-            found[of] = each["value"]
+            of = each["candidate"], each["metric"]
+            found[bool(shares), each["estimator"], of] = each["value"]
     assert result["configuration"]["dials"] == {"popularity_share": 0, "personal_share": 0}
-    for (known, estimator, *of), value in found.items():
-        plain = found[known, "standard", *of]
+    for (known, estimator, of), value in found.items():
+        plain = found[known, "standard", of]
         if known:  # nothing is exposure: every row counts alike
             assert value == pytest.approx(plain, abs=1e-12)
         elif estimator == "robust" and plain > 0:
