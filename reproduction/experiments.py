@@ -20,6 +20,7 @@ from reproduction import (
     curves,
     estimators,
     headroom,
+    random_clicks,
     randomised,
     recipes,
     trials,
@@ -46,6 +47,7 @@ class Experiment(Protocol):
 EXPERIMENTS: dict[str, Experiment] = {
     "estimators": estimators,
     "randomised": randomised,
+    "random-clicks": random_clicks,
     "recipes": recipes,
     "curves": curves,
     "headroom": headroom,

@@ -13,6 +13,8 @@ from reproduction.trial_judgements import GRID, Judged
 from reproduction.trial_worlds import MECHANISMS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from numpy.typing import NDArray
 
     from reproduction.grid import Result
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _EXACT = 1e-12
+_RESAMPLES = 10_000
+_FEW_WORLDS = 20  # fewer make no interval of a share
 _HEAD = "| by | error | bias | order | regret | decided | wrong | ends hold |"
 
 
@@ -144,13 +148,15 @@ def line(name: str, found: list[dict[str, dict[str, float]]]) -> dict[str, Any]:
     mine = [each[name] for each in found]
     mean = {key: float(np.mean([each[key] for each in mine])) for key in mine[0]}
     pairs, decided, wrong = (
-        sum(each[key] for each in mine) for key in ("pairs", "decided", "wrong")
+        np.array([each[key] for each in mine]) for key in ("pairs", "decided", "wrong")
     )
+    low, high = _share_interval(wrong, decided)
     against = {
-        f"error_against_{other}": mean_over_repetitions(
-            [each[name]["squared"] ** 0.5 - each[other]["squared"] ** 0.5 for each in found]
+        f"{key}_against_{other}": mean_over_repetitions(
+            [_of(each[name], key) - _of(each[other], key) for each in found]
         )
         for other in ("standard", "popularity")
+        for key in ("error", "order", "regret", "decided")
     }
     return {
         "estimator": name,
@@ -158,12 +164,32 @@ def line(name: str, found: list[dict[str, dict[str, float]]]) -> dict[str, Any]:
         "bias": mean["bias"],
         "order": mean["order"],
         "regret": mean["regret"],
-        "decided": decided / pairs,
-        "wrong": wrong / decided if decided else None,
-        "n_decided": int(decided),
+        "decided": float(decided.sum() / pairs.sum()),
+        "wrong": float(wrong.sum() / decided.sum()) if decided.any() else None,
+        "wrong_low": low,
+        "wrong_high": high,
+        "n_decided": int(decided.sum()),
         "coverage": mean["held"],
         **against,
     }
+
+
+def _of(each: dict[str, float], key: str) -> float:
+    """Return one score of a world: its error as a root, decided pairs as a share."""
+    if key == "error":
+        return float(each["squared"] ** 0.5)
+    return each["decided"] / each["pairs"] if key == "decided" else each[key]
+
+
+def _share_interval(wrong: Floats, decided: Floats) -> tuple[float | None, float | None]:
+    """Return a 95% interval of Σ wrong / Σ decided by a bootstrap over worlds; None without one."""
+    if len(decided) < _FEW_WORLDS or not decided.any():
+        return None, None
+    drawn = np.random.default_rng(0).integers(len(decided), size=(_RESAMPLES, len(decided)))
+    below = decided[drawn].sum(axis=1)
+    shares = wrong[drawn].sum(axis=1)[below > 0] / below[below > 0]
+    low, high = np.quantile(shares, (0.025, 0.975)).tolist()
+    return low, high
 
 
 def page(summary: dict[str, Any], chosen: TrialSettings, n_seeds: int) -> str:
@@ -202,15 +228,21 @@ def page(summary: dict[str, Any], chosen: TrialSettings, n_seeds: int) -> str:
     return "\n".join([*lines, "", "Made by `python -m reproduction trials`.", ""])
 
 
-def table(found: list[dict[str, Any]]) -> list[str]:
-    """Return a table, a line an assumption."""
-    lines = [_HEAD, "|" + "---|" * (_HEAD.count("|") - 1)]
-    for each in found:
+def table(
+    found: list[dict[str, Any]], more: Mapping[str, Sequence[str]] | None = None
+) -> list[str]:
+    """Return a table, a line an assumption; `more` are further columns."""
+    head = _HEAD + "".join(f" {name} |" for name in more or ())
+    lines = [head, "|" + "---|" * (head.count("|") - 1)]
+    for place, each in enumerate(found):
         wrong = "–" if each["wrong"] is None else f"{each['wrong']:.1%}"
+        if each["wrong_low"] is not None:
+            wrong += f" [{each['wrong_low']:.1%}, {each['wrong_high']:.1%}]"
         lines.append(
             f"| {each['estimator']} | {100 * each['error']:.2f} | {100 * each['bias']:+.2f} | "
             f"{each['order']:+.2f} | {each['regret']:.1%} | {each['decided']:.0%} | {wrong} | "
             f"{each['coverage']:.0%} |"
+            + "".join(f" {column[place]} |" for column in (more or {}).values())
         )
     return lines
 
