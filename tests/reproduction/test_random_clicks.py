@@ -65,6 +65,7 @@ def test_each_split_is_judged_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         judged.append(seed)
         return record(seed)
 
+    assert random.clicked is not None
     stars = np.where(random.clicked, 5.0, 2.0).astype(np.float32)
     split = type("Split", (), {})()
     split.train = replace(chosen, rating=np.full(len(chosen), 4.0, np.float32))
