@@ -20,6 +20,11 @@ METHODS: dict[str, str | type[Method[Any]]] = {  # names, so that torch is loade
     "ps": "counterplay.learning.methods.ps:Ps",
     "acl": "counterplay.learning.methods.acl:Acl",
 }
+ABOUT = {  # what a report says of a candidate; a method that is not here goes by its name
+    "erm": "plain learning, in which every row counts alike",
+    "ps": "weights, which raise rows that an exposure model finds unlikely",
+    "acl": "the game, against an exposure model that looks for the worst weights",
+}
 
 
 def method_of(name: str) -> type[Method[Any]]:
