@@ -28,7 +28,8 @@ from reproduction.execution import results_of
 from reproduction.grid import Job
 from reproduction.trial_candidates import TRAINED, trained_candidates
 from reproduction.trial_judgements import Judged, judged_by_stage
-from reproduction.trial_summary import line, scores, table
+from reproduction.trial_page import table
+from reproduction.trial_summary import line, scores
 
 if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions

@@ -21,7 +21,8 @@ from reproduction.datasets import whole
 from reproduction.execution import results_of
 from reproduction.grid import Job
 from reproduction.trial_judgements import judge_world
-from reproduction.trial_summary import page, summarised
+from reproduction.trial_page import page
+from reproduction.trial_summary import summarised
 from reproduction.trial_worlds import MECHANISMS, most_rated, trial_world
 
 if TYPE_CHECKING:
@@ -101,8 +102,9 @@ def rows(summary: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         {
             "what": "decided leads that are wrong: worst case over the box of dials",
-            "ours": f"{shares[0]:.1%} wrong, {box['decided']:.0%} decided",
-            "yardstick": f"{shares[1]:.1%} wrong, {today['decided']:.0%} decided, popularity",
+            "ours": f"{shares[0]:.1%} wrong{_ends(box)}, {box['decided']:.0%} decided",
+            "yardstick": f"{shares[1]:.1%} wrong{_ends(today)}, {today['decided']:.0%} decided, "
+            "popularity",
             "ratio": f"{shares[0] / shares[1]:.2f}" if shares[1] else "–",
             "goal": "at most 2% wrong, at least 40% decided",
             "met": shares[0] <= 0.02 and box["decided"] >= 0.4,
@@ -116,6 +118,12 @@ def rows(summary: dict[str, Any]) -> list[dict[str, Any]]:
             "met": box["coverage"] >= 0.95,
         },
     ]
+
+
+def _ends(found: dict[str, Any]) -> str:
+    if found["wrong_low"] is None:
+        return ""
+    return f" [{found['wrong_low']:.1%}, {found['wrong_high']:.1%}]"
 
 
 def judged_worlds(

@@ -23,7 +23,8 @@ from reproduction import trials
 from reproduction.execution import results_of
 from reproduction.trial_candidates import trained_candidates
 from reproduction.trial_judgements import RATES, Judged, judged_by_stage, rounded
-from reproduction.trial_summary import line, scores, table
+from reproduction.trial_page import table
+from reproduction.trial_summary import line, scores
 from reproduction.trial_worlds import MECHANISMS
 
 if TYPE_CHECKING:
