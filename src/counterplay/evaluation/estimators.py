@@ -5,8 +5,8 @@ none, and takes the worst case over a box of dials instead. One of one's own is 
 below, entered as `ESTIMATORS["mine"] = Estimator("mine", …)`.
 
 The order of trust begins with what knows exposure; then comes the worst case, whose decisions were
-wrong least often where the truth is known, and then what chose best there. That is not what is
-nearest to the true values: docs/guide/estimators.md has the figures and the commands that made them.
+wrong least often where the truth is known, and then what chose best there. Nearest to the true
+values is another one: docs/guide/estimators.md has the figures and the commands that made them.
 """
 
 from __future__ import annotations
