@@ -313,8 +313,18 @@ def test_a_third_that_may_be_as_good_is_named_though_the_second_is_beaten() -> N
 
 
 def test_the_old_system_is_kept_and_not_shipped() -> None:
-    found = verdict(made_up({"popularity": {OLD_SYSTEM: 0.5, "acl": 0.25}}))
+    found = verdict(made_up({"logged": {OLD_SYSTEM: 0.5, "acl": 0.25}}))
     assert found.headline.startswith(f"Keep the {OLD_SYSTEM}.")
+
+
+@pytest.mark.parametrize("estimator", ["robust", "dials", "standard", "popularity", "propensity"])
+def test_clicks_alone_do_not_keep_the_system_that_collected_them(estimator: str) -> None:
+    found = verdict(made_up({estimator: {OLD_SYSTEM: 0.5, "acl": 0.25}}))
+    assert (found.leader, found.recommended, found.decided) == (OLD_SYSTEM, None, False)
+    assert found.headline.startswith("Undecided")
+    assert "collected them" in found.headline
+    other = verdict(made_up({estimator: {OLD_SYSTEM: 0.25, "acl": 0.5}}))
+    assert other.recommended == "acl"  # a lead against it is no favour
 
 
 def test_a_world_without_demand_has_nothing_to_lose() -> None:
