@@ -20,9 +20,11 @@ from reproduction import (
     curves,
     estimators,
     headroom,
+    random_clicks,
     randomised,
     recipes,
     trials,
+    trials_opponent,
     trials_settings,
 )
 from reproduction.datasets import Place, check_data, public_folder
@@ -45,11 +47,13 @@ class Experiment(Protocol):
 EXPERIMENTS: dict[str, Experiment] = {
     "estimators": estimators,
     "randomised": randomised,
+    "random-clicks": random_clicks,
     "recipes": recipes,
     "curves": curves,
     "headroom": headroom,
     "trials-settings": trials_settings,
     "trials": trials,
+    "trials-opponent": trials_opponent,
 }
 ABOUT = (
     "# What methods and estimators are worth",

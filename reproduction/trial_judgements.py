@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterplay.data.negatives import NegativeSampler
-from counterplay.learning.config import Game
-from counterplay.learning.fitting import fit
-from counterplay.learning.methods import method_of
+from counterplay.evaluation.worst_case import ROBUST
 from counterplay.metrics.click_model import Exposures, fit_click_model
 from counterplay.metrics.dials import Box, Surface, surface
 from counterplay.metrics.estimation import popularity_propensities
@@ -19,24 +17,21 @@ from counterplay.metrics.item_sums import candidate_ranks
 from counterplay.metrics.measures import ranking_metrics
 from counterplay.metrics.random_rows import LAMBDA_GRID, fit_dials, true_dials
 from counterplay.metrics.ranks import full_ranks
-from counterplay.metrics.scoring import ModelScores
-from counterplay.models.registry import ModelSettings
-from counterplay.runs.config import RunConfig, ValidationSettings
-from counterplay.runs.defaults import training_for
-from counterplay.runs.validating import Judge
 from counterplay.seeding import Streams
 from counterplay.simulation.logs import oracle_propensities
 from counterplay.simulation.values import demand, true_values
 from counterplay.simulation.writing import split_by_rounds
-from reproduction.outside_scores import outside_scores
+from reproduction.trial_candidates import trained_candidates
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
-    from counterplay.data.splits import Split
+    from counterplay.evaluation.propensities import Contestant
+    from counterplay.evaluation.records import Key
+    from counterplay.evaluation.stage import Stage
     from counterplay.metrics.click_model import ClickModel
     from counterplay.metrics.scoring import Scores
     from counterplay.simulation.world import World
@@ -48,17 +43,6 @@ METRICS = (("hit", 10), ("ndcg", 10))
 GRID = tuple(product((0.0, 0.25, 0.5, 0.55, 0.6, 0.75, 1.0), (0.0, 0.1, 0.2, 0.3, 0.4, 0.6)))
 N_RANDOM = 1_000  # random rows, of which about a fifth are clicked
 N_TRUE = 5_000  # random pairs that a world's dials are told by
-_GMF = ModelSettings(dim=16)
-_TRAINED: dict[str, dict[str, Any]] = {
-    "pop": {"method": "erm", "candidate": ModelSettings(name="pop")},
-    "gmf": {"method": "erm", "candidate": _GMF},
-    "ps": {"method": "ps", "candidate": _GMF, "exposure": ModelSettings(name="pop")},
-    "acl": {"method": "acl", "candidate": _GMF, "exposure": _GMF},
-    "attn": {"method": "erm", "candidate": ModelSettings(name="attn", dim=16, length=20, blocks=1)},
-}
-CANDIDATES = (*_TRAINED, "als", "ease", "knn")
-_EPOCHS, _PATIENCE = {"attn": 12}, 15  # attention is slow: it gets fewer
-_MOST_EPOCHS = 50
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,13 +82,29 @@ def rounded(values: NDArray[np.floating]) -> Any:
     return np.array(flat).reshape(values.shape).tolist()
 
 
+def judged_by_stage(
+    stage: Stage, contestants: Sequence[Contestant], estimators: Sequence[str], key: Key
+) -> dict[str, Judged]:
+    """Return what estimators of the library say of contestants; robust is the box of dials."""
+    found = {}
+    for name in estimators:
+        if name == ROBUST:
+            found[name] = Judged.by(stage.worst_case(contestants).surface(key))
+            continue
+        place = stage.of(name)
+        rows = {each.name: place.values(each)[key] for each in contestants}
+        weights = place.weights(name, contestants[0], contestants)
+        found[name] = Judged.by(_alone(rows, -np.log(weights), place.targets.user))
+    return found
+
+
 def judge_world(world: World, seed: int) -> dict[str, Any]:
     """Train the candidates, and return what every assumption says of them, beside the truth."""
     log = world.log(RATES, with_truth=True)
     split = split_by_rounds(log, len(RATES))
     train, seen, test = split.train, log.take(split.part < 2), split.test
     streams = Streams(seed)
-    candidates = _candidates(split, seen, streams)
+    candidates = {each.name: each.scores for each in trained_candidates(split, seen, streams)}
     time = float(len(RATES) - 1)
     users = np.arange(world.n_users)
     total = demand(world, users, seen, time=time)
@@ -188,20 +188,3 @@ def _columns(user: NDArray[np.int32], item: NDArray[np.int32]) -> dict[str, Any]
     """Return the columns of pairs alone."""
     nothing = ("rating", "time", "exposed", "propensity", "position")
     return {"user": user, "item": item} | dict.fromkeys(nothing)
-
-
-def _candidates(split: Split, seen: Interactions, streams: Streams) -> dict[str, Scores]:
-    train = split.train
-    found: dict[str, Scores] = {}
-    for name, own in _TRAINED.items():
-        options = training_for(
-            train, seed=streams.seed, epochs=_EPOCHS.get(name, _MOST_EPOCHS), patience=_PATIENCE,
-            rate=0.02,
-        )  # fmt: skip
-        judged = ValidationSettings(metric="ndcg", k=10)
-        config = RunConfig(**own, training=Game(**options), validation=judged)
-        players = config.players(train, streams)
-        judge = Judge(split, train, config.validation, streams)
-        fit(method_of(config.method)(players, train, config.of_method()), validate=judge)
-        found[name] = ModelScores(players["candidate"], seen, train=train)
-    return found | dict(outside_scores(train, streams.numpy("outside")))

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _EXACT = 1e-12
-_HEAD = "| by | error | bias | order | regret | decided | wrong | ends hold |"
+YARDSTICKS = ("standard", "popularity")
+_HOPELESS = "two-stage"  # all that is personal in its clicks is exposure
+_RESAMPLES = 10_000
+_FEW_WORLDS = 20  # fewer make no interval of a share
 
 
 def recorded_surface(world: Result, metric: str, box: Box) -> Surface:
@@ -116,12 +119,20 @@ def summarised(worlds: list[Result], chosen: TrialSettings, metric: str) -> dict
     return {
         "metric": metric,
         "n_worlds": len(worlds),
-        "overall": [_line(name, found) for name in found[0]],
+        "overall": [line(name, found) for name in found[0]],
+        "but_two_stage": [
+            line(
+                name,
+                [each for each, world in zip(found, worlds, strict=True) if _is_hopeful(world)],
+            )
+            for name in found[0]
+            if any(_is_hopeful(world) for world in worlds)
+        ],
         "mechanisms": {
             name: {
                 "n_worlds": len(mine),
                 "dials": np.median([worlds[each]["true_dials"] for each in mine], axis=0).tolist(),
-                "lines": [_line(each, [found[place] for place in mine]) for each in found[0]],
+                "lines": [line(each, [found[place] for place in mine]) for each in found[0]],
             }
             for name, mine in places.items()
             if mine
@@ -139,82 +150,76 @@ def summarised(worlds: list[Result], chosen: TrialSettings, metric: str) -> dict
     }
 
 
-def _line(name: str, found: list[dict[str, dict[str, float]]]) -> dict[str, Any]:
+def _is_hopeful(world: Result) -> bool:
+    return bool(world["mechanism"] != _HOPELESS)
+
+
+def line(name: str, found: list[dict[str, dict[str, float]]]) -> dict[str, Any]:
     """Return one assumption's scores over worlds, with paired intervals of its error."""
     mine = [each[name] for each in found]
     mean = {key: float(np.mean([each[key] for each in mine])) for key in mine[0]}
     pairs, decided, wrong = (
-        sum(each[key] for each in mine) for key in ("pairs", "decided", "wrong")
+        np.array([each[key] for each in mine]) for key in ("pairs", "decided", "wrong")
     )
+    low, high = _interval(_shares(wrong, decided))
     against = {
-        f"error_against_{other}": mean_over_repetitions(
-            [each[name]["squared"] ** 0.5 - each[other]["squared"] ** 0.5 for each in found]
+        f"{key}_against_{other}": mean_over_repetitions(
+            [_of(each[name], key) - _of(each[other], key) for each in found]
         )
-        for other in ("standard", "popularity")
+        for other in YARDSTICKS
+        for key in ("error", "order", "regret", "decided")
     }
+    for other in YARDSTICKS:
+        theirs = [np.array([each[other][key] for each in found]) for key in ("wrong", "decided")]
+        least, most = _interval(_shares(wrong, decided) - _shares(*theirs))
+        mine_share, their_share = _share(wrong, decided), _share(*theirs)
+        against[f"wrong_against_{other}"] = {
+            "value": None
+            if mine_share is None or their_share is None
+            else mine_share - their_share,
+            "low": least,
+            "high": most,
+            "n": len(found),
+        }
     return {
         "estimator": name,
         "error": mean["squared"] ** 0.5,
         "bias": mean["bias"],
         "order": mean["order"],
         "regret": mean["regret"],
-        "decided": decided / pairs,
-        "wrong": wrong / decided if decided else None,
-        "n_decided": int(decided),
+        "decided": float(decided.sum() / pairs.sum()),
+        "wrong": _share(wrong, decided),
+        "wrong_low": low,
+        "wrong_high": high,
+        "n_decided": int(decided.sum()),
         "coverage": mean["held"],
         **against,
     }
 
 
-def page(summary: dict[str, Any], chosen: TrialSettings, n_seeds: int) -> str:
-    """Return the page of the trials."""
-    lines = [
-        "# Dials on trial",
-        "",
-        f"{summary['n_worlds']} worlds of about 1,200 users and 600 items: {n_seeds} seeds of "
-        f"{len(summary['mechanisms'])} mechanisms of exposure. Candidates are trained on a world's "
-        "log and judged on its last round; the truth is the value of each in the world "
-        "(`docs/guide/worlds.md`), here Hit@10. Error is the root of the mean squared difference "
-        "to it, in points; order is Spearman's correlation; regret the share of the best true "
-        "value that is lost by choosing the best estimate. A pair is decided where the lower end "
-        "of its difference (one-sided, 95%, over users) is above 0 everywhere in the box; wrong "
-        "is the share of decided pairs whose true order is the other. `ends hold` is how often "
-        "the lower and upper end of a value have the truth between them. The click model is "
-        "fitted on validation rows.",
-        "",
-        f"Box: γ of {', '.join(f'{each:g}' for each in chosen.gammas)}, λ of "
-        f"{', '.join(f'{each:g}' for each in chosen.lambdas)}; point {chosen.point}. `random rows` "
-        "has its box and point from 1,000 random rows. The values of a box are the mean over it.",
-        "",
-        "## All worlds",
-        "",
-        *_table(summary["overall"]),
-        "",
-        "## Rules that choose",
-        "",
-        "| rule | regret | against standard |",
-        "|---|---|---|",
-        *(_rule(name, each) for name, each in summary["rules"].items()),
-    ]
-    for name, each in summary["mechanisms"].items():
-        gamma, lam = each["dials"]
-        lines += ["", f"## {name}: true dials ({gamma:.2f}, {lam:.2f})", "", *_table(each["lines"])]
-    return "\n".join([*lines, "", "Made by `python -m reproduction trials`.", ""])
+def _of(each: dict[str, float], key: str) -> float:
+    """Return one score of a world: its error as a root, decided pairs as a share."""
+    if key == "error":
+        return float(each["squared"] ** 0.5)
+    return each["decided"] / each["pairs"] if key == "decided" else each[key]
 
 
-def _table(found: list[dict[str, Any]]) -> list[str]:
-    lines = [_HEAD, "|" + "---|" * (_HEAD.count("|") - 1)]
-    for each in found:
-        wrong = "–" if each["wrong"] is None else f"{each['wrong']:.1%}"
-        lines.append(
-            f"| {each['estimator']} | {100 * each['error']:.2f} | {100 * each['bias']:+.2f} | "
-            f"{each['order']:+.2f} | {each['regret']:.1%} | {each['decided']:.0%} | {wrong} | "
-            f"{each['coverage']:.0%} |"
-        )
-    return lines
+def _share(wrong: Floats, decided: Floats) -> float | None:
+    return float(wrong.sum() / decided.sum()) if decided.any() else None
 
 
-def _rule(name: str, found: dict[str, Any]) -> str:
-    other = found["against_standard"]
-    reach = "" if other["low"] is None else f" [{other['low']:+.1%}, {other['high']:+.1%}]"
-    return f"| {name} | {found['value']:.1%} | {other['value']:+.1%}{reach} |"
+def _shares(wrong: Floats, decided: Floats) -> Floats:
+    """Return Σ wrong / Σ decided of resampled worlds: always the same ones, so that they pair."""
+    drawn = np.random.default_rng(0).integers(len(decided), size=(_RESAMPLES, len(decided)))
+    below = decided[drawn].sum(axis=1)
+    found: Floats = np.where(below > 0, wrong[drawn].sum(axis=1) / np.maximum(below, 1), np.nan)
+    return found if len(decided) >= _FEW_WORLDS else found * np.nan
+
+
+def _interval(resampled: Floats) -> tuple[float | None, float | None]:
+    """Return the middle 95%; None where there are too few worlds or decisions."""
+    known = resampled[np.isfinite(resampled)]
+    if not len(known):
+        return None, None
+    low, high = np.quantile(known, (0.025, 0.975)).tolist()
+    return low, high

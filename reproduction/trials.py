@@ -21,19 +21,21 @@ from reproduction.datasets import whole
 from reproduction.execution import results_of
 from reproduction.grid import Job
 from reproduction.trial_judgements import judge_world
-from reproduction.trial_summary import page, summarised
+from reproduction.trial_page import page
+from reproduction.trial_summary import summarised
 from reproduction.trial_worlds import MECHANISMS, most_rated, trial_world
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from counterplay.data.interactions import Interactions
+    from counterplay.simulation.world import World
     from reproduction.datasets import Place
     from reproduction.grid import Result
 
 SOURCES: tuple[str, ...] = ("ml-100k",)
 SETTINGS = Path(__file__).with_name("trial_settings.json")
-SEEDS = range(6)
+SEEDS = range(10)
 _MAIN = "hit@10"
 
 
@@ -100,8 +102,9 @@ def rows(summary: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         {
             "what": "decided leads that are wrong: worst case over the box of dials",
-            "ours": f"{shares[0]:.1%} wrong, {box['decided']:.0%} decided",
-            "yardstick": f"{shares[1]:.1%} wrong, {today['decided']:.0%} decided, popularity",
+            "ours": f"{shares[0]:.1%} wrong{_ends(box)}, {box['decided']:.0%} decided",
+            "yardstick": f"{shares[1]:.1%} wrong{_ends(today)}, {today['decided']:.0%} decided, "
+            "popularity",
             "ratio": f"{shares[0] / shares[1]:.2f}" if shares[1] else "–",
             "goal": "at most 2% wrong, at least 40% decided",
             "met": shares[0] <= 0.02 and box["decided"] >= 0.4,
@@ -117,6 +120,12 @@ def rows(summary: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def _ends(found: dict[str, Any]) -> str:
+    if found["wrong_low"] is None:
+        return ""
+    return f" [{found['wrong_low']:.1%}, {found['wrong_high']:.1%}]"
+
+
 def judged_worlds(
     seeds: Sequence[int], place: Place, mechanisms: Sequence[str] = MECHANISMS
 ) -> list[Result]:
@@ -128,11 +137,16 @@ def judged_worlds(
 def _judged(job: Job, place: Place) -> Result:
     assert isinstance(job, TrialJob)
     begun = time.process_time()
-    source = _ratings(place) if job.mechanism == "two-stage" else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CounterplayWarning)  # of runs that are meant to be short
-        found = judge_world(trial_world(job.mechanism, job.seed, source), job.seed)
+        found = judge_world(world_of(job, place), job.seed)
     return {"mechanism": job.mechanism, **found, "seconds": round(time.process_time() - begun, 1)}
+
+
+def world_of(job: TrialJob, place: Place) -> World:
+    """Return the world of a job."""
+    source = _ratings(place) if job.mechanism == "two-stage" else None
+    return trial_world(job.mechanism, job.seed, source)
 
 
 @lru_cache

@@ -289,7 +289,15 @@ def test_bad_inputs_are_one_sentence(
 
 
 @pytest.mark.parametrize(
-    "options", [("--k", "0"), ("--k", "ten"), ("--seed", "-1"), ("--part", "x")]
+    "options",
+    [
+        ("--k", "0"),
+        ("--k", "ten"),
+        ("--seed", "-1"),
+        ("--part", "x"),
+        ("--popularity-share", "1.1"),
+        ("--personal-share", "-0.1"),
+    ],
 )
 @pytest.mark.parametrize("command", ["evaluate", "compare"])
 def test_bad_usage_names_the_option(
@@ -415,6 +423,35 @@ def test_a_comparison_follows_its_settings(folder: Path, run: Run) -> None:
                   "--set", 'estimators=["standard"]')  # fmt: skip
     result = json.loads(outcome.out)
     assert {each["estimator"] for each in result["estimates"]} == {"standard"}
+
+
+@pytest.mark.parametrize("names", [("erm",), ("erm", "acl")])
+def test_shares_that_are_known_take_the_place_of_the_box(
+    names: tuple[str, ...], folder: Path, run: Run
+) -> None:
+    command = ("evaluate" if len(names) == 1 else "compare", *(folder / name for name in names))
+    how = (*FAST, "--estimators", "standard", "dials", "robust", "--json")
+    found = {}
+    for shares in ((), ("--popularity-share", 0, "--personal-share", 0)):
+        outcome = run(*command, *how, *shares)
+        assert outcome.code == 0, outcome.err
+        result = json.loads(outcome.out)
+        for each in result["estimates"]:
+            of = each["candidate"], each["metric"]
+            found[bool(shares), each["estimator"], of] = each["value"]
+    assert result["configuration"]["dials"] == {"popularity_share": 0, "personal_share": 0}
+    for (known, estimator, of), value in found.items():
+        plain = found[known, "standard", of]
+        if known:  # nothing is exposure: every row counts alike
+            assert value == pytest.approx(plain, abs=1e-12)
+        elif estimator == "robust" and plain > 0:
+            assert value != pytest.approx(plain, abs=1e-6)
+    if len(names) > 1:
+        assert result["dials"]["box"] == [[0, 0]]
+        outcome = run(*command, *how, "--popularity-share", 0.4)
+        box = json.loads(outcome.out)["dials"]["box"]
+        assert {gamma for gamma, _ in box} == {0.4}
+        assert len(box) == 3
 
 
 def test_a_run_is_called_by_its_folder_from_within(

@@ -174,7 +174,16 @@ def test_a_study(kind: str, tmp_path: Path, run: Run) -> None:
     assert study.record.verdict.headline in page
     for each in study.record.evaluation.estimates:
         assert f"{each.value:.4f}" in page
-    chapters = {"estimates", "differences", "sensitivity", "training", "exposure", "data", "origin"}
+    chapters = {
+        "glossary",
+        "estimates",
+        "differences",
+        "sensitivity",
+        "training",
+        "exposure",
+        "data",
+        "origin",
+    }
     chapters |= {"online"} if kind == "world" else set()
     assert set(re.findall(r'<section id="(\w+)"', page)) == chapters
 

@@ -33,9 +33,9 @@ def test_the_order_of_trust_is_a_property() -> None:
         "logged",
         "robust",
         "dials",
-        "popularity",
-        "propensity",
         "standard",
+        "propensity",
+        "popularity",
     ]
     levels = [each.trust for each in ESTIMATORS.values() if each.trust]
     assert len(set(levels)) == len(levels)  # no two are trusted alike

@@ -13,7 +13,6 @@ from counterplay.metrics.random_rows import (
     LAMBDA_GRID,
     PRIORS,
     fit_dials,
-    shrunk_scale,
     true_dials,
 )
 
@@ -103,14 +102,6 @@ def test_a_world_whose_clicks_show_exposure_alone_is_flagged() -> None:
         rows, chance, _ = drawn(0.8, lam, n=4000)
         assert true_dials(rows, chance).exposure_only is flag
     assert max(GAMMA_GRID) > 1 < max(LAMBDA_GRID)
-
-
-def test_a_scale_is_trusted_by_its_error() -> None:
-    unbiased, believed = np.array([0.02, 0.04]), np.array([0.03, 0.01])
-    assert shrunk_scale(unbiased, 0.0, believed) == pytest.approx(1.5)
-    assert shrunk_scale(unbiased, 0.2 * 0.03, believed) == pytest.approx(1.5**0.5)
-    assert shrunk_scale(unbiased, 10.0, believed) == pytest.approx(1, abs=1e-3)
-    assert shrunk_scale(np.zeros(2), 0.1, believed) == 1
 
 
 @pytest.mark.parametrize("clicks", [0, 20])

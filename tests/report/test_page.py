@@ -70,6 +70,7 @@ def headings(page: str) -> list[str]:
 def test_a_whole_record_has_every_chapter(record: Findings) -> None:
     page = render(record)
     chapters = [
+        "What was compared",
         "Where the lead holds",
         "Candidates by estimators",
         "Paired differences",
@@ -88,8 +89,10 @@ def test_a_whole_record_has_every_chapter(record: Findings) -> None:
 def test_text_comes_before_charts_and_scripts(record: Findings) -> None:
     page = render(record)
     assert record.verdict is not None
+    assert record.evaluation is not None
     places = [page.index(each) for each in (
-        record.verdict.headline, "At a glance", 'id="worst-case"', 'class="drawing"',
+        record.verdict.headline, "At a glance", 'id="glossary"', record.evaluation.notes[0],
+        'id="worst-case"', 'class="drawing"',
         'id="figures"', 'id="plotly"',
     )]  # fmt: skip
     assert places == sorted(places)

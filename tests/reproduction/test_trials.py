@@ -12,25 +12,25 @@ import counterplay as cp
 from counterplay.metrics.dials import Box
 from counterplay.simulation.factors import Factors
 from counterplay.simulation.policies import Exponential
-from reproduction import trial_judgements, trial_worlds, trials, trials_settings
+from reproduction import trial_candidates, trial_judgements, trial_worlds, trials, trials_settings
 from reproduction.datasets import Place
 from reproduction.outside_scores import als_factors, outside_scores
 from reproduction.trial_judgements import GRID, Judged, judge_world
-from reproduction.trial_summary import judgements, recorded_surface, scores, summarised
+from reproduction.trial_summary import judgements, line, recorded_surface, scores, summarised
 from reproduction.trial_worlds import MECHANISMS, most_rated, trial_world
 from reproduction.trials import TrialSettings
 
 SMALL = {"n_users": 120, "n_items": 80, "n_shown": 12.0, "mean_relevance": 0.3}
 CHOSEN = TrialSettings(frozen=True, gammas=(0.0, 0.5, 1.0), lambdas=(0.0, 0.4), point=(0.55, 0.3))
-TRAINED = {name: trial_judgements._TRAINED[name] for name in ("pop", "gmf")}
+TRAINED = {name: trial_candidates.TRAINED[name] for name in ("pop", "gmf")}
 
 
 @pytest.fixture(scope="module")
 def world() -> dict[str, Any]:
     """Give what was found in a small world."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(trial_judgements, "_TRAINED", TRAINED)
-        patched.setattr(trial_judgements, "_MOST_EPOCHS", 2)
+        patched.setattr(trial_candidates, "TRAINED", TRAINED)
+        patched.setattr(trial_candidates, "_MOST_EPOCHS", 2)
         patched.setattr(trial_judgements, "N_RANDOM", 300)
         patched.setattr(trial_judgements, "N_TRUE", 300)
         patched.setattr(trial_worlds, "SIZE", SMALL)
@@ -201,3 +201,22 @@ def test_the_settings_file_is_read() -> None:
     assert all((gamma, lam) in GRID for gamma in found.gammas for lam in found.lambdas)
     assert found.point in GRID
     assert set(trials_settings.POINTS) <= set(GRID)
+
+
+def test_shares_of_wrong_decisions_pair_by_world() -> None:
+    """Thirty worlds: one assumption is wrong once in every world, the other never."""
+    wrong = {"squared": 0.0, "bias": 0.0, "order": 1.0, "regret": 0.0, "pairs": 4.0,
+             "decided": 4.0, "wrong": 1.0, "held": 1.0}  # fmt: skip
+    right = wrong | {"wrong": 0.0, "decided": 2.0}
+    found = [{"standard": wrong, "popularity": right, "box": right} for _ in range(30)]
+    one, other = line("standard", found), line("box", found)
+    assert (one["wrong"], one["wrong_low"], one["wrong_high"]) == (0.25, 0.25, 0.25)
+    assert other["wrong_against_standard"] == {"value": -0.25, "low": -0.25, "high": -0.25, "n": 30}
+    assert other["wrong_against_popularity"]["value"] == 0
+    assert other["decided_against_standard"]["value"] == -0.5
+    few = line("box", found[:5])
+    assert few["wrong_low"] is None  # five worlds make no interval of a share
+    mixed = [{"standard": wrong if place % 2 else right} for place in range(40)]
+    lone = line("standard", [each | {"popularity": right} for each in mixed])
+    assert lone["wrong"] == pytest.approx(20 / 120)
+    assert lone["wrong_low"] < 20 / 120 < lone["wrong_high"]

@@ -112,7 +112,8 @@ def test_the_first_trusted_estimator_decides_and_its_best_leads(
     decisive = next(  # random rows decide where they can, and else leave it to the others
         name
         for name in trusted()
-        if name in values and (name != "randomised" or sure[name] or set(values) == {name})
+        if name in values
+        and (name != "randomised" or sure[name] or set(values) & set(trusted()) == {name})
     )
     assert found.estimator == decisive
     best = (min if metric == "mse" else max)(values[decisive].values())
@@ -212,18 +213,19 @@ def test_the_headline_says_what_to_do_and_reservations_who_disagrees() -> None:
     values = {
         "standard": {"pop": 0.9, "acl": 0.2},
         "popularity": {"pop": 0.2, "acl": 0.3},
-        "propensity": {"pop": 0.1, "acl": 0.3},
+        "dials": {"pop": 0.1, "acl": 0.3},
         "oracle": {"pop": 0.1, "acl": 0.2},
     }
     found = verdict(made_up(values, flip=1.87), true({"pop": 0.1, "acl": 0.2}))
     assert found.headline == "Ship acl. In truth acl is the best."
     assert found.reservations == ("Standard offline evaluation would ship pop.",)
-    assert found.sentences[-4:] == (
+    assert found.sentences[-5:] == (
         "acl stays before pop unless the odds of exposure are off by 1.8×.",
         "In truth acl is the best, with hit@10 0.2000.",
         "Standard offline evaluation lost 50.0% of that by its choice, and overestimated pop by a "
         "factor of 9.0.",
         "Weighting by popularity chose it, and overestimated acl by a factor of 1.5.",
+        "Weighting by the likeliest dials chose it, and overestimated acl by a factor of 1.5.",
     )
     assert not any("true propensities" in each for each in found.sentences)
     assert (found.left, found.online, found.next_steps) == ((), None, ())
@@ -231,14 +233,14 @@ def test_the_headline_says_what_to_do_and_reservations_who_disagrees() -> None:
 
 def doubted(estimators: set[str], **given: Any) -> Verdict:
     """Return the verdict where `a` leads everywhere, and these estimators are not sure of it."""
-    values = {name: {"a": 0.5, "b": 0.25} for name in ("standard", "popularity", "propensity")}
+    values = {name: {"a": 0.5, "b": 0.25} for name in ("standard", "popularity", "dials")}
     unsure = made_up(values, unsure=lambda each: each.estimator in estimators, **given)
     return verdict(unsure)
 
 
 def test_only_doubt_of_the_decisive_estimator_leaves_it_undecided() -> None:
-    assert doubted({"standard", "propensity"}).headline == "Ship a."
-    found = doubted({"popularity"})
+    assert doubted({"standard", "popularity"}).headline == "Ship a."
+    found = doubted({"dials"})
     assert found.headline == "Undecided: a is first, but not beyond chance against b."
     assert found.left == ("a", "b")
 
@@ -249,7 +251,18 @@ def test_a_small_error_that_would_turn_it_is_a_reservation(flip: float | None) -
     small = flip is not None and flip < 1.25
     assert len(found.reservations) == small
     assert any("odds of exposure" in each for each in found.sentences) == (not small)
-    assert doubted({"popularity"}, flip=flip).reservations == ()  # chance is doubt enough
+    assert doubted({"dials"}, flip=flip).reservations == ()  # chance is doubt enough
+
+
+def test_standard_chooses_before_popularity_and_says_what_it_does_not_know() -> None:
+    values = {"popularity": {"a": 0.2, "b": 0.5}, "standard": {"a": 0.5, "b": 0.25}}
+    found = verdict(made_up(values, flip=1.1))
+    assert (found.estimator, found.recommended) == ("standard", "a")
+    assert len(found.reservations) == 2
+    assert found.reservations[0] == "Weighting by popularity would ship b."
+    assert "exposure" in found.reservations[1]
+    alone = verdict(made_up({"popularity": values["popularity"]}, flip=2.0))
+    assert (alone.estimator, alone.recommended, alone.reservations) == ("popularity", "b", ())
 
 
 def test_the_rival_that_would_turn_it_first_is_named() -> None:
@@ -300,8 +313,18 @@ def test_a_third_that_may_be_as_good_is_named_though_the_second_is_beaten() -> N
 
 
 def test_the_old_system_is_kept_and_not_shipped() -> None:
-    found = verdict(made_up({"popularity": {OLD_SYSTEM: 0.5, "acl": 0.25}}))
+    found = verdict(made_up({"logged": {OLD_SYSTEM: 0.5, "acl": 0.25}}))
     assert found.headline.startswith(f"Keep the {OLD_SYSTEM}.")
+
+
+@pytest.mark.parametrize("estimator", ["robust", "dials", "standard", "popularity", "propensity"])
+def test_clicks_alone_do_not_keep_the_system_that_collected_them(estimator: str) -> None:
+    found = verdict(made_up({estimator: {OLD_SYSTEM: 0.5, "acl": 0.25}}))
+    assert (found.leader, found.recommended, found.decided) == (OLD_SYSTEM, None, False)
+    assert found.headline.startswith("Undecided")
+    assert "collected them" in found.headline
+    other = verdict(made_up({estimator: {OLD_SYSTEM: 0.25, "acl": 0.5}}))
+    assert other.recommended == "acl"  # a lead against it is no favour
 
 
 def test_a_world_without_demand_has_nothing_to_lose() -> None:

@@ -9,7 +9,16 @@ import typer
 
 from counterplay.cli import console
 from counterplay.cli.arguments import by_stem, check_out
-from counterplay.cli.options import Data, Json, Protocol, RandomRows, Seed, several_settings
+from counterplay.cli.options import (
+    Data,
+    Json,
+    PersonalShare,
+    PopularityShare,
+    Protocol,
+    RandomRows,
+    Seed,
+    several_settings,
+)
 from counterplay.data.files import write_json
 from counterplay.display import named
 from counterplay.errors import ConfigError
@@ -72,6 +81,8 @@ def evaluate(
     estimator: Annotated[list[str] | None, _estimators()] = None,
     gamma: _Gammas = None,
     part: _Part = None,
+    popularity_share: PopularityShare = None,
+    personal_share: PersonalShare = None,
     seed: Seed = None,
     assignments: _Settings = None,
     out: _Out = None,
@@ -84,7 +95,8 @@ def evaluate(
     from counterplay.runs.candidates import evaluate_run, evaluate_scores
 
     check_out(out, scores, ending=".json")
-    settings = _settings(protocol, k, estimator, gamma, part, seed, assignments)
+    shares = popularity_share, personal_share
+    settings = _settings(protocol, k, estimator, gamma, part, shares, seed, assignments)
     if (run is None) == (scores is None):
         raise ConfigError(
             "an evaluation needs a run directory or --scores, one of them; found "
@@ -117,6 +129,8 @@ def compare(
     protocol: Protocol = None,
     gamma: _Gammas = None,
     part: _Part = None,
+    popularity_share: PopularityShare = None,
+    personal_share: PersonalShare = None,
     data: Data = None,
     world: _World = None,
     random_rows: RandomRows = None,
@@ -132,7 +146,8 @@ def compare(
     from counterplay.runs import candidates
 
     check_out(out, *(scores or ()), ending=".json")
-    settings = _settings(protocol, k, estimator, gamma, part, seed, assignments)
+    shares = popularity_share, personal_share
+    settings = _settings(protocol, k, estimator, gamma, part, shares, seed, assignments)
     given = by_stem(scores or ())
     with console.notes(), console.working(f"comparing {len(runs) + len(given)} candidates"):
         result = candidates.compare(
@@ -147,6 +162,7 @@ def _settings(
     estimators: list[str] | None,
     gamma: list[float] | None,
     part: str | None,
+    shares: tuple[float | None, float | None],
     seed: int | None,
     assignments: list[str] | None,
 ) -> Evaluation:
@@ -159,6 +175,8 @@ def _settings(
         "estimators": estimators or None,
         "gamma": gamma or None,
         "part": part,
+        "dials.popularity_share": shares[0],
+        "dials.personal_share": shares[1],
         "seed": seed,
     }
     return configured(Evaluation, None, assignments or (), options)

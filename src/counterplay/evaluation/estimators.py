@@ -5,8 +5,8 @@ none, and takes the worst case over a box of dials instead. One of one's own is 
 below, entered as `ESTIMATORS["mine"] = Estimator("mine", …)`.
 
 The order of trust begins with what knows exposure; then comes the worst case, whose decisions were
-wrong least often where the truth is known, and then what is nearest to the true values. That is not
-what chooses best: docs/guide/estimators.md has the figures and the commands that made them.
+wrong least often where the truth is known, and then what chose best there. Nearest to the true
+values is another one: docs/guide/estimators.md has the figures and the commands that made them.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ ESTIMATORS: dict[str, Estimator] = {
             assumes="counts every test row alike, as if users had been shown everything. It "
             "overestimates models that imitate the old system.",
             propensities=_ones,
-            trust=1,
+            trust=3,
             usual=True,
             selects=True,
             weighs=False,
@@ -158,7 +158,7 @@ ESTIMATORS: dict[str, Estimator] = {
             assumes="weights a row by the inverse of its item's popularity in training: all of "
             "popularity is taken to be exposure, nothing of it quality.",
             propensities=_by_popularity,
-            trust=3,
+            trust=1,
             usual=True,
             selects=True,
         ),

@@ -38,7 +38,6 @@ LAMBDA_GRID = tuple(round(-0.4 + 0.1 * step, 1) for step in range(17))
 PRIORS: Priors = ((0.5, 0.35), (0.2, 0.35))  # mean and standard deviation of γ and of λ
 WITHIN = 3.0  # of the greatest log-likelihood: dials that are still held possible
 EXPOSURE_ONLY = 0.8  # a λ above it: clicks show exposure, not taste
-SCALE_SPREAD = 0.2  # prior standard deviation of the logarithm of a scale
 _ROWS = 1 << 16  # at a time
 
 
@@ -123,24 +122,3 @@ def true_dials(exposures: Exposures, relevance: Floats) -> FittedDials:
     They are what endless random rows would say: the likelihood of `fit_dials`, with no prior.
     """
     return fit_dials(exposures, relevance, priors=None)
-
-
-def shrunk_scale(
-    unbiased: NDArray[np.floating], error: float, believed: NDArray[np.floating]
-) -> float:
-    """Return the factor that brings values to the level of unbiased ones, shrunk towards 1.
-
-    Args:
-        unbiased: Values of candidates on random rows alone, `[F]`.
-        error: Standard error of their mean.
-        believed: Values of the same candidates at the fitted dials, `[F]`.
-
-    Example:
-        >>> round(shrunk_scale(np.array([2.0]), 0.0, np.array([1.0])), 3)
-        2.0
-    """
-    mean, other = float(np.mean(unbiased)), float(np.mean(believed))
-    if not (mean > 0 and other > 0):
-        return 1.0
-    trust = SCALE_SPREAD**2 / (SCALE_SPREAD**2 + (error / mean) ** 2)
-    return float(np.exp(trust * np.log(mean / other)))

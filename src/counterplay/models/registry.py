@@ -25,6 +25,14 @@ MODELS: dict[str, str | type[Scorer]] = {  # places, so that torch is loaded onl
     "ncf": "counterplay.models.neural:NCF",
     "attn": "counterplay.models.attention:Attention",
 }
+ABOUT = {  # what a report says of a candidate; a model that is not here goes by its name
+    "pop": "what is popular, the same for everybody",
+    "cf": "matrix factorization with biases",
+    "gmf": "generalised matrix factorization",
+    "mlp": "a neural network on vectors of user and item",
+    "ncf": "a factorization and a neural network, added up",
+    "attn": "self-attention over what a user did last",
+}
 
 
 def known(name: str) -> str:

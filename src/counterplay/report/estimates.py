@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.report import figures
 from counterplay.report.blocks import (
     Block,
     Cell,
     Chart,
     Fold,
-    Items,
     Matrix,
     Panel,
-    Part,
     Section,
     Table,
 )
@@ -36,14 +33,9 @@ def estimates_section(record: Findings) -> Section | None:
     keys = list(dict.fromkeys([key, *(each.key for each in found.estimates)]))
     first = next(each for each in found.estimates if each.key == key)
     blocks: list[Block] = [_matrix(record, key), _forest(record, key)]
-    if found.notes:
-        blocks.append(Part("With reservations", [Items(list(dict.fromkeys(found.notes)))]))
     if keys[1:]:
         others = [_matrix(record, each) for each in keys[1:]]
         blocks.append(Fold(f"The other metrics: {', '.join(metric(*k) for k in keys[1:])}", others))
-    estimators = dict.fromkeys(each.estimator for each in found.estimates)
-    said = [f"{name} {ESTIMATORS[name].assumes}" for name in estimators if name in ESTIMATORS]
-    blocks.append(Fold("What each estimator assumes", [Items(said)]))
     reading = (
         "Each column is one assumption about what users had been shown, each cell an estimate on "
         f"{found.part} rows, {protocol(first.protocol)}, with its {first.level:.0%} interval over "

@@ -19,6 +19,7 @@ from counterplay.report.blocks import charts_of
 from counterplay.report.differences import differences_section
 from counterplay.report.estimates import estimates_section
 from counterplay.report.exposure import exposure_section
+from counterplay.report.glossary import glossary_section
 from counterplay.report.online import online_section
 from counterplay.report.sensitivity import sensitivity_section
 from counterplay.report.summary import TRUTH, Summary, summary
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from counterplay.study.records import Findings
 
 SECTIONS: tuple[Callable[[Findings], Section | None], ...] = (
+    glossary_section,
     worst_case_section,
     estimates_section,
     differences_section,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from counterplay.evaluation.estimators import ESTIMATORS, RANDOMISED
+from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
 from counterplay.simulation.sequential import users_needed
 from counterplay.study.records import OnlinePlan
 
@@ -101,8 +102,14 @@ def next_steps(rest: tuple[str, ...], test: OnlinePlan | None) -> tuple[str, ...
 
 
 def objection(evaluation: EvaluationRecord, decisive: Choice, key: Key) -> str | None:
-    """Say why a choice cannot be followed, by random rows; None where they do not object."""
+    """Say why a choice cannot be followed, whatever its lead; None where nothing objects.
+
+    Clicks favour what showed them: in worlds two of five leads of the old system that held over the
+    whole box were wrong (`reproduction/results/trials-opponent.md`).
+    """
     name = decisive.candidate
+    if name == OLD_SYSTEM and not ESTIMATORS[decisive.estimator].needs:
+        return "clicks favour the system that collected them: test online."
     random = evaluation.dials.random if evaluation.dials else None
     if random is not None and random.exposure_only and not ESTIMATORS[decisive.estimator].needs:
         return "clicks show exposure, not taste: test online."

@@ -206,6 +206,8 @@ def _reservations(
     said += [_dissent(each) for each in others if each.candidate != decisive.candidate]
     if decisive.flip is not None and decisive.flip < _SLIGHT:
         said += _turns(decisive)
+    if decisive.estimator == "standard":
+        said.append("It takes everything as shown: what exposure did to this lead is not known.")
     dials = evaluation.dials
     if decisive.estimator == ROBUST and dials is not None and dials.n_fitted < _FEW_ROWS:
         said.append(

@@ -22,6 +22,11 @@ METHODS: dict[str, str | type[Method[Any]]] = {  # names, so that torch is loade
     "shown": "counterplay.learning.methods.shown:Shown",
     "ips": "counterplay.learning.methods.ips:Ips",
 }
+ABOUT = {  # what a report says of a candidate; a method that is not here goes by its name
+    "erm": "plain learning, in which every row counts alike",
+    "ps": "weights, which raise rows that an exposure model finds unlikely",
+    "acl": "the game, against an exposure model that looks for the worst weights",
+}
 
 
 MADE = ("link", "examination")  # players that a method makes itself, others are given
