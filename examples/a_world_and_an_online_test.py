@@ -12,8 +12,8 @@ import counterplay as cp
 def main() -> None:
     """Draw a log, train on it, and compare what the test says with the truth."""
     world = cp.simulation.Synthetic(n_users=1000, n_items=200, n_shown=30, confounding=0.5).world()
-    log = world.log((1.0,))
-    print(f"{world.name}: {len(log):,} clicks to train on")
+    log, shown = world.log((1.0,)), world.log((1.0,), impressions=True)
+    print(f"{world.name}: {len(log):,} clicks to train on, of {len(shown):,} impressions")
     arms = {}
     for name in ("pop", "gmf"):
         model = cp.models.build(name, log, dim=8, generator=cp.Streams(0).torch(name))

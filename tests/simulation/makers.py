@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.stats import binom
 
 import counterplay as cp
 from counterplay.simulation.factors import Factors
+from counterplay.simulation.world import World
 
 
 def factors(
@@ -41,3 +43,10 @@ def agree(found: NDArray[Any], p: NDArray[np.float64], n: int) -> bool:
     """Tell whether all are as often as `n` tries with `p` may give: two tails of 1e-4, shared."""
     tail = np.minimum(binom.cdf(found, n, p), binom.sf(found - 1, n, p))
     return bool((2 * tail * tail.size > 1e-4).all())
+
+
+def broken(good: World, method: str, answer: Callable[..., Any]) -> World:
+    """Return the world with another method."""
+    kind = type("Broken", (World,), {method: answer})
+    found: World = kind(**{each: getattr(good, each) for each in World.__dataclass_fields__})
+    return found

@@ -19,10 +19,10 @@ from counterplay.simulation.checks import CHECKS, check_world
 from counterplay.simulation.policies import Scored
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.world import World
+from tests.simulation.makers import broken
 
 Numbers = NDArray[np.float64]
 Indices = NDArray[np.integer]
-Flags = NDArray[np.bool_]
 
 
 def synthetic(**options: Any) -> World:
@@ -55,13 +55,6 @@ def test_good_worlds_pass_at_the_stated_rate() -> None:
         for seed in range(20)
     )
     assert alarms < 9
-
-
-def broken(good: World, method: str, answer: Callable[..., Any]) -> World:
-    """Return the world with another method."""
-    kind = type("Broken", (World,), {method: answer})
-    found: World = kind(**{each: getattr(good, each) for each in World.__dataclass_fields__})
-    return found
 
 
 def careless(world: World, users: Indices, items: Any = None, **options: Any) -> Numbers:
@@ -128,65 +121,6 @@ def lopsided(world: World, *args: Any, **options: Any) -> cp.Interactions:
     return log.take(log.user < world.n_users // 2)
 
 
-def told(world: World, *args: Any, **options: Any) -> cp.Interactions:
-    """Log the truth, whether it is asked for or not."""
-    return World.log(world, *args, **options | {"with_truth": True})
-
-
-def placeless(world: World, *args: Any, **options: Any) -> cp.Interactions:
-    log = World.log(world, *args, **options)
-    return log if options.get("with_truth") else replace(log, position=None)
-
-
-def twofold(world: World, *args: Any, **options: Any) -> cp.Interactions:
-    """Draw clicks and impressions apart."""
-    sample = options.get("sample", 0) + 10 * options.get("impressions", False)
-    return World.log(world, *args, **options | {"sample": sample})
-
-
-def meddling(world: World, *args: Any, **options: Any) -> cp.Interactions:
-    """Show something else by the policy where there are random rows."""
-    sample = options.get("sample", 0) + 10 * bool(options.get("random_share"))
-    return World.log(world, *args, **options | {"sample": sample})
-
-
-def with_random_rows(change: Callable[[World, cp.Interactions, Any], cp.Interactions]) -> Any:
-    """Change logs that have random rows."""
-
-    def log(world: World, *args: Any, **options: Any) -> cp.Interactions:
-        found = World.log(world, *args, **options)
-        return found if found.random is None else change(world, found, found.random)
-
-    return log
-
-
-def popular(world: World, log: cp.Interactions, random: Flags) -> cp.Interactions:
-    """Draw random rows of one half of the items more often, and of the other less."""
-    likely = np.argsort(world.policy.caps) >= world.n_items // 2
-    moved = random & ~likely[log.item] & (np.arange(len(log)) % 2 == 0)
-    items = np.flatnonzero(likely)[np.arange(len(log)) % likely.sum()].astype(np.int32)
-    return replace(log, item=np.where(moved, items, log.item))
-
-
-def unplaced(_: World, log: cp.Interactions, random: Flags) -> cp.Interactions:
-    """Say that random rows stood first."""
-    return replace(log, position=np.where(random, 1, np.asarray(log.position)).astype(np.int16))
-
-
-def keen(_: World, log: cp.Interactions, random: Flags) -> cp.Interactions:
-    """Click what is random more often."""
-    more = random & (np.arange(len(log)) % 4 == 0)
-    return replace(log, clicked=np.asarray(log.clicked) | more)
-
-
-def scarce(_: World, log: cp.Interactions, random: Flags) -> cp.Interactions:
-    return log.take(~random | (np.arange(len(log)) % 3 > 0))
-
-
-def unmarked(_: World, log: cp.Interactions, __: Flags) -> cp.Interactions:
-    return replace(log, random=None)
-
-
 def silent(*_: Any, **__: Any) -> Numbers:
     raise RuntimeError("no relevance today\nat all")
 
@@ -215,14 +149,6 @@ FAULTS: dict[str, tuple[str, Callable[..., Any]]] = {
     "untimed": ("log", lambda w, *a, **o: replace(World.log(w, *a, **o), time=None)),
     "repeating": ("log", lambda w, *a, **o: World.log(w, *a, **o | {"before": None})),
     "silent": ("relevance", silent),
-    "told": ("log", told),
-    "placeless": ("log", placeless),
-    "twofold": ("log", twofold),
-    "meddling": ("log", meddling),
-    **{
-        each.__name__: ("log", with_random_rows(each))
-        for each in (popular, unplaced, keen, scarce, unmarked)
-    },
 }
 FOUND = [
     ("loud", "range", r"relevance must be from 0 to 1; found .* to [2-8]\.\d+; probably a logit"),
@@ -248,15 +174,6 @@ FOUND = [
     ("unsorted", "order", "must be sorted by user and then by time"),
     ("untimed", "order", "must have time, propensity and position; found user, item, exposed"),
     ("repeating", "repeats", "must not be clicked twice; found"),
-    ("told", "impressions", "only where it is asked for; found .*exposed, propensity"),
-    ("placeless", "impressions", "must have positions where .* examination of 0.7; add them"),
-    ("twofold", "impressions", "must be the log of clicks, row by row"),
-    ("meddling", "random rows", "must not change what the policy shows"),
-    ("popular", "random rows", "rows for .* expected in a tenth of the items by popularity"),
-    ("unplaced", "random rows", "clicks for .* expected in a"),
-    ("keen", "random rows", "clicks for .* expected in a"),
-    ("scarce", "random rows", r"found [\d,]+ rows for [\d,.]+ expected \(z"),
-    ("unmarked", "random rows", "must have the columns random and clicked; found user"),
     ("silent", "range", "found RuntimeError: no relevance today; call the method"),
 ]
 

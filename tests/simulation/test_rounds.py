@@ -129,6 +129,29 @@ def test_random_rows_are_examined_by_place_and_clicked_by_relevance(
     assert excess > 5 * found[0, 2].sum() ** 0.5
 
 
+def test_random_rows_know_nothing_of_what_the_policy_showed(many: list[cp.Interactions]) -> None:
+    """Also on pairs that the policy showed on the same day, which were liked more on its occasion.
+
+    So leaving out pairs that were clicked does not bias the random rows that are left.
+    """
+    relevance, n, n_shown, clicks = world().relevance(USERS), 0, 0, 0
+    chances: list[float] = []
+    shares: list[float] = []
+    for log in many:
+        random, clicked = flags(log)
+        assert log.position is not None
+        shown = np.isin(log.pair, log.pair[~random])
+        both = random & shown
+        n, n_shown = n + int(random.sum()), n_shown + int(both.sum())
+        shares.append(random.sum() * (~random).sum() / (N_USERS * N_ITEMS))
+        clicks += int(clicked[both].sum())
+        chances.extend(
+            relevance[log.user[both], log.item[both]] * RHO ** (log.position[both] - 1.0)
+        )
+    assert agree(np.array([n_shown]), np.array([sum(shares) / n]), n)
+    assert agree(np.array([clicks]), np.array([np.mean(chances)]), n_shown)
+
+
 def test_weighted_random_clicks_add_up_to_the_demand(many: list[cp.Interactions]) -> None:
     """The mean error is within 4 standard errors of 0."""
     demand = world().relevance(USERS).sum()

@@ -68,15 +68,10 @@ Rates = Annotated[
     ),
 ]
 Impressions = Annotated[
-    bool,
-    typer.Option(help="Add what was shown and not clicked to the log.", show_default=False),
+    bool, typer.Option(help="Add what was shown and not clicked.", show_default=False)
 ]
 RandomShare = Annotated[
-    float | None,
-    typer.Option(
-        help="Share of what is shown that is drawn at random, with --impressions.",
-        show_default="0.0",
-    ),
+    float, typer.Option(help="Share of what is shown that is random, with --impressions.")
 ]
 WithTruth = Annotated[
     bool,
@@ -121,7 +116,7 @@ def simulate(
     examination: Examination = None,
     rates: Rates = None,
     impressions: Impressions = False,
-    random_share: RandomShare = None,
+    random_share: RandomShare = 0.0,
     with_truth: WithTruth = False,
     config: Config = None,
     assignments: Annotated[list[str] | None, several_settings("sharpness=2")] = None,
@@ -140,7 +135,7 @@ def simulate(
 
     check_free(out, replacing=FILES if overwrite else None)
     check_rates(rates or RATES, at_least=3)
-    check_random_share(random_share or 0.0, impressions)
+    check_random_share(random_share, impressions)
     options: dict[str, Any] = {
         "n_users": users,
         "n_items": items,
@@ -157,7 +152,7 @@ def simulate(
             out,
             rates=rates or RATES,
             impressions=impressions,
-            random_share=random_share or 0.0,
+            random_share=random_share,
             with_truth=with_truth,
             overwrite=overwrite,
         )
