@@ -22,15 +22,21 @@ def test_the_names_are_those_of_the_values() -> None:
     assert [name for name, each in ESTIMATORS.items() if not each.weighs] == [
         "standard",
         "robust",
+        "doubly-robust",
         "randomised",
     ]
-    assert [name for name, each in ESTIMATORS.items() if not each.propensities] == ["robust"]
+    assert [name for name, each in ESTIMATORS.items() if not each.propensities] == [
+        "robust",
+        "doubly-robust",
+    ]
 
 
 def test_the_order_of_trust_is_a_property() -> None:
     assert trusted() == [
         "randomised",
         "logged",
+        "impressions",
+        "doubly-robust",
         "robust",
         "dials",
         "standard",
@@ -50,6 +56,7 @@ def test_what_applies_is_not_refused_and_what_does_not_is(name: str, world: bool
             "propensities": log.propensity is not None,
             "world": world,
             "random rows": False,
+            "impressions": False,
             None: True,
         }
         expected = there[estimator.needs]
@@ -76,7 +83,7 @@ def test_one_of_ones_own_weighs_rows(dataset: Path, monkeypatch: pytest.MonkeyPa
         title="Weighting even items",
         assumes="takes odd items to be shown ten times as often.",
         propensities=lambda stage, *_: np.where(stage.targets.item % 2, 1.0, 0.1),
-        trust=9,
+        trust=99,
     )
     monkeypatch.setitem(ESTIMATORS, "even", own)
     assert trusted()[0] == "even"

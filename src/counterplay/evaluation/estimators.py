@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 RANDOMISED = "randomised"
 Propensities = Callable[["Stage", "Contestant", "Sequence[Contestant]"], "NDArray[np.float64]"]
+Refits = Callable[["Stage", "Sequence[Contestant]"], "NDArray[np.float64]"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +39,11 @@ class Estimator:
         name: In configurations and records.
         title: What it is called at the beginning of a sentence.
         assumes: What it does and what that rests on; the sentence begins with its name.
-        propensities: Of the rows of a stage `[n]`, for a candidate among its rivals; None takes
-            the worst case over a box of dials.
-        needs: What a log alone does not have.
+        propensities: Of the rows of a stage `[n]`, for a candidate among its rivals; None for
+            what has no weights: the worst case over a box of dials, and doubly robust values.
+        needs: What a log of clicks alone does not have.
+        refits: The same propensities by other fits of their model `[n_refits, n]`, where they are
+            fitted: intervals are wider by what that moves.
         shared: Whether all candidates have the same weights, so that they can be compared.
         trust: A verdict is that of the estimator with the most; with 0 it chooses for nobody.
         usual: Whether a comparison has it without being asked, where it applies.
@@ -53,7 +56,8 @@ class Estimator:
     title: str
     assumes: str
     propensities: Propensities | None
-    needs: Literal["propensities", "random rows", "world"] | None = None
+    needs: Literal["propensities", "random rows", "impressions", "world"] | None = None
+    refits: Refits | None = None
     shared: bool = True
     trust: int = 0
     usual: bool = False
@@ -61,20 +65,30 @@ class Estimator:
     weighs: bool = True
     clicks: bool = False
 
-    def applies(self, log: Interactions, *, world: bool, random: bool = False) -> bool:
+    def applies(
+        self, log: Interactions, *, world: bool, random: bool = False, shown: bool = False
+    ) -> bool:
         """Tell whether what it needs is there."""
         there = {
             None: True,
             "propensities": log.propensity is not None,
             "random rows": random,
+            "impressions": shown,
             "world": world,
         }
         return there[self.needs]
 
-    def check(self, log: Interactions, *, world: bool, random: bool = False) -> None:
+    def check(
+        self, log: Interactions, *, world: bool, random: bool = False, shown: bool = False
+    ) -> None:
         """Refuse where what it needs is absent."""
-        if self.applies(log, world=world, random=random):
+        if self.applies(log, world=world, random=random, shown=shown):
             return
+        if self.needs == "impressions":
+            raise ConfigError(
+                f"the {self.name} estimator needs impressions, clicked or not; found clicks alone; "
+                "give a log with a column 'clicked', or choose another estimator"
+            )
         if self.needs == "random rows":
             raise ConfigError(
                 f"the {self.name} estimator needs random rows; found none; give them with "
@@ -136,6 +150,15 @@ def _at_the_point(stage: Stage, _: Contestant, rivals: Sequence[Contestant]) -> 
 
     case = stage.worst_case(rivals)
     return propensities(case.exposures, *case.box.point)
+
+
+def _shown(stage: Stage, _: Contestant, rivals: Sequence[Contestant]) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = stage.shown_case(rivals).propensities[0]
+    return found
+
+
+def _shown_again(stage: Stage, rivals: Sequence[Contestant]) -> NDArray[np.float64]:
+    return stage.shown_case(rivals).propensities[1:]
 
 
 ESTIMATORS: dict[str, Estimator] = {
@@ -200,12 +223,36 @@ ESTIMATORS: dict[str, Estimator] = {
             propensities=_fitted("opponent"),
         ),
         Estimator(
+            name="impressions",
+            title="Weighting by what was shown",
+            assumes="weights rows by an exposure model that was fitted to the impressions: to "
+            "how often each item was shown, and to how the ranks of the candidates go with it.",
+            propensities=_shown,
+            refits=_shown_again,
+            needs="impressions",
+            trust=7,
+            usual=True,
+            clicks=True,
+        ),
+        Estimator(
+            name="doubly-robust",
+            title="Doubly robust evaluation",
+            assumes="adds up what a model of clicks among impressions expects of every item, "
+            "corrected by the impressions. It is right if that model or the exposure model is.",
+            propensities=None,
+            needs="impressions",
+            trust=6,
+            usual=True,
+            weighs=False,
+            clicks=True,
+        ),
+        Estimator(
             name="logged",
             title="Weighting by the logged propensities",
             assumes="weights rows by the propensities that the log itself states.",
             propensities=_logged,
             needs="propensities",
-            trust=6,
+            trust=8,
             usual=True,
             selects=True,
         ),
@@ -216,7 +263,7 @@ ESTIMATORS: dict[str, Estimator] = {
             "It assumes nothing of exposure; its interval is wide where such rows are few.",
             propensities=_ones,
             needs="random rows",
-            trust=7,
+            trust=9,
             weighs=False,
             clicks=True,
         ),

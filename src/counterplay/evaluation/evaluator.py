@@ -9,6 +9,11 @@ import numpy as np
 
 from counterplay.data.splits import PARTS
 from counterplay.evaluation.estimators import ESTIMATORS
+from counterplay.evaluation.impressions import (
+    DOUBLY_ROBUST,
+    imputed_comparisons,
+    imputed_estimates,
+)
 from counterplay.evaluation.records import (
     Band,
     CandidateEstimate,
@@ -40,7 +45,9 @@ def compared(stage: Stage, contestants: Sequence[Contestant]) -> EvaluationRecor
     comparisons: list[Comparison] = []
     dials = None
     for estimator in stage.estimators:
-        if ESTIMATORS[estimator].propensities is None:
+        if estimator == DOUBLY_ROBUST:
+            comparisons += imputed_comparisons(stage, contestants)
+        elif ESTIMATORS[estimator].propensities is None:
             comparisons += box_comparisons(stage, contestants)
             dials = dials_record(stage, contestants)
         elif stage.shares(estimator):
@@ -53,22 +60,28 @@ def evaluated(stage: Stage, contestants: Sequence[Contestant]) -> EvaluationReco
     config = stage.config
     found: list[CandidateEstimate] = []
     limits: list[Band] = []
-    over_the_box = {}
-    if any(ESTIMATORS[each].propensities is None for each in stage.estimators):
-        over_the_box = box_estimates(stage, contestants)
+    whole = {}  # what has no weights, by estimator and candidate
+    for each in stage.estimators:
+        if ESTIMATORS[each].propensities is None:
+            ESTIMATORS[each].check(
+                stage.targets, world=False, shown=stage.split.unclicked is not None
+            )
+            said = imputed_estimates if each == DOUBLY_ROBUST else box_estimates
+            whole[each] = said(stage, contestants)
     for contestant in contestants:
         name = contestant.name
         for estimator in stage.estimators:
-            if ESTIMATORS[estimator].propensities is None:
-                found += over_the_box[name]
+            if estimator in whole:
+                found += whole[estimator][name]
                 continue
             own = stage.of(estimator)
             values, users = own.values(contestant), own.targets.user
             weights = own.weights(estimator, contestant, contestants)
             rng = stage.streams.numpy("bootstrap")
             estimated = _estimates(
-                stage, estimator, values, weights, users, rng, normalise=config.normalise
-            )
+                stage, estimator, values, weights, users, rng,
+                normalise=config.normalise, refits=stage.refits(estimator, contestants),
+            )  # fmt: skip
             estimated += [_root(each) for each in estimated if each.metric == "mse"]
             found += [CandidateEstimate(candidate=name, **each.to_dict()) for each in estimated]
             if config.gamma and ESTIMATORS[estimator].weighs:  # else no odds to be off
@@ -116,6 +129,7 @@ def _estimates(
     rng: np.random.Generator,
     *,
     normalise: bool = True,
+    refits: NDArray[np.float64] | None = None,
 ) -> list[Estimate]:
     _, clusters = np.unique(users, return_inverse=True)
     return estimates(
@@ -128,6 +142,7 @@ def _estimates(
         normalise=normalise,
         level=stage.config.level,
         n_resamples=stage.config.n_resamples,
+        refits=refits,
     )
 
 

@@ -12,6 +12,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 from counterplay.data.splits import TEST, VALIDATION
 from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.estimators import ESTIMATORS, RANDOMISED, known
+from counterplay.evaluation.impressions import (
+    DOUBLY_ROBUST,
+    Imputed,
+    ShownCase,
+    imputed,
+    shown_case,
+)
 from counterplay.evaluation.propensities import Contestant, OpponentSettings
 from counterplay.evaluation.random_rows import unseen_random_rows
 from counterplay.evaluation.records import Comparison
@@ -140,6 +147,8 @@ class Stage:
         self._weights: dict[tuple[str, str], NDArray[np.float64]] = {}
         self._candidates: NDArray[np.int32] | None = None
         self._worst_cases: dict[tuple[str, ...], WorstCase] = {}
+        self._shown_cases: dict[tuple[str, ...], ShownCase] = {}
+        self._imputed: dict[tuple[str, ...], Imputed] = {}
 
     @property
     def estimators(self) -> tuple[str, ...]:
@@ -151,6 +160,8 @@ class Stage:
         if self.random is not None and RANDOMISED not in names:
             names = (*names, RANDOMISED)
         of_clicks = [name for name in names if self.explicit and ESTIMATORS[name].clicks]
+        if self.config.protocol == "sampled" and DOUBLY_ROBUST in names:
+            of_clicks.append(DOUBLY_ROBUST)  # which is of ranks among all items
         if of_clicks and "estimators" in self.config.model_fields_set:
             raise ConfigError(
                 f"the estimator {of_clicks[0]} is of clicks; found predicted ratings; choose "
@@ -190,6 +201,21 @@ class Stage:
             self.progress("evaluating: robust", 0, 1)
             self._worst_cases[names] = worst_case(self, contestants)
         return self._worst_cases[names]
+
+    def shown_case(self, contestants: Sequence[Contestant]) -> ShownCase:
+        """Return what impressions say of how likely the rows were shown."""
+        names = tuple(each.name for each in contestants)
+        if names not in self._shown_cases:
+            self.progress("evaluating: impressions", 0, 1)
+            self._shown_cases[names] = shown_case(self, contestants)
+        return self._shown_cases[names]
+
+    def imputed(self, contestants: Sequence[Contestant]) -> Imputed:
+        """Return the contestants' doubly robust sums."""
+        names = tuple(each.name for each in contestants)
+        if names not in self._imputed:
+            self._imputed[names] = imputed(self, contestants)
+        return self._imputed[names]
 
     @property
     def protocol(self) -> str:
@@ -232,17 +258,27 @@ class Stage:
         key = estimator, "" if self.shares(estimator) else contestant.name
         if key not in self._weights:
             found = ESTIMATORS[estimator]
-            found.check(self.targets, world=self.world is not None, random=self.random is not None)
+            shown = self.split.unclicked is not None
+            there = {"world": self.world is not None, "random": self.random is not None}
+            found.check(self.targets, **there, shown=shown)
             assert found.propensities is not None, "a worst case has no weights"
             q = found.propensities(self, contestant, rivals)
             self._weights[key] = weights_of(q, clip=self.config.clip)
         return self._weights[key]
+
+    def refits(
+        self, estimator: EstimatorName, rivals: Sequence[Contestant]
+    ) -> NDArray[np.float64] | None:
+        """Return the inverse propensities by other fits, where they are fitted to impressions."""
+        again = ESTIMATORS[estimator].refits
+        return None if again is None else weights_of(again(self, rivals), clip=self.config.clip)
 
     def compared(
         self, estimator: EstimatorName, contestants: Sequence[Contestant]
     ) -> list[Comparison]:
         """Compare all contestants under one estimator's weights, metric by metric."""
         weights = self.weights(estimator, contestants[0], contestants)
+        refits = self.refits(estimator, contestants)
         _, clusters = np.unique(self.targets.user, return_inverse=True)
         found = []
         for metric, k in self.values(contestants[0]):
@@ -256,6 +292,7 @@ class Stage:
                 n_resamples=self.config.n_resamples,
                 level=self.config.level,
                 normalise=self.config.normalise,
+                refits=refits,
             ):
                 flip = said = None
                 if ESTIMATORS[estimator].weighs:  # else there are no odds that could be off

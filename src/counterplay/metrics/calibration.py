@@ -25,14 +25,24 @@ def logistic_fit(scores: Floats, outcomes: Flags) -> tuple[float, float]:
     mean = float(scores.mean(dtype=np.float64))
     deviation = float(scores.std(dtype=np.float64)) if scores.min() < scores.max() else 1.0
     design = np.stack([(scores - mean) / deviation, np.ones(len(scores))], axis=1)
-    coefficients = np.zeros(2)
+    ridge = np.full(2, _RIDGE * len(scores))
+    coefficients = logistic_regression(design, outcomes, ridge)
+    slope = float(coefficients[0] / deviation)
+    return slope, float(coefficients[1] - slope * mean)
+
+
+def logistic_regression(design: Doubles, outcomes: Flags, ridge: Doubles) -> Doubles:
+    """Return the coefficients of `P(outcome) = σ(design · w)`, by Newton's method, `[P]`.
+
+    `½ · ridge · w²` is taken off the log-likelihood; the design is `[n, P]`.
+    """
+    coefficients = np.zeros(design.shape[1])
     for _ in range(_STEPS):
         p = expit(design @ coefficients)
-        gradient = design.T @ (outcomes - p) - _RIDGE * len(p) * coefficients
-        curvature = (design * (p * (1 - p))[:, None]).T @ design + _RIDGE * len(p) * np.eye(2)
+        gradient = design.T @ (outcomes - p) - ridge * coefficients
+        curvature = (design * (p * (1 - p))[:, None]).T @ design + np.diag(ridge)
         step = np.linalg.solve(curvature, gradient)
         coefficients += step
         if np.abs(step).max() < 1e-10:
             break
-    slope = float(coefficients[0] / deviation)
-    return slope, float(coefficients[1] - slope * mean)
+    return coefficients

@@ -83,6 +83,7 @@ def comparisons(
     n_resamples: int = 1000,
     level: float = 0.95,
     normalise: bool = True,
+    refits: Floats | None = None,
 ) -> list[tuple[str, str, Difference]]:
     """Return (one model, another, one minus the other) for each comparison, all in one pass.
 
@@ -90,7 +91,8 @@ def comparisons(
     All others are compared with the `reference`, to be chosen before seeing the values; None
     compares all pairs. Intervals and p-values are for all of them at once: under the null the
     probability that any interval leaves out 0 is 1 − level. With `normalise` the divisor is the sum
-    of the weights, else n.
+    of the weights, else n. `refits` `[n_refits, n]` are weights by other fits of what they rest on:
+    the variance of a difference over them is added to its own.
 
     Example:
         >>> hits = {"pop": np.array([1.0, 0.0, 0.0]), "mf": np.array([1.0, 1.0, 1.0])}
@@ -116,19 +118,50 @@ def comparisons(
     gaps = (table[:, one] - table[:, other]) * weights[:, None]
     scale = weights.astype(np.float64) if normalise else np.ones(len(weights))
     tops, bottoms = cluster_sums(gaps, clusters), cluster_sums(scale, clusters)
-    found = np.stack(_simultaneous(tops, bottoms, rng, n_resamples, level), axis=1)
+    extra = np.zeros(len(pairs))
+    if refits is not None:
+        values_by_fit = refits @ (table[:, one] - table[:, other])
+        extra = (values_by_fit / (refits.sum(axis=1)[:, None] if normalise else len(table))).var(0)
+    found = np.stack(_simultaneous(tops, bottoms, rng, n_resamples, level, extra), axis=1)
     return [
         (names[i], names[j], Difference(value, low, high, level, len(table), len(bottoms), p))
         for (i, j), (value, low, high, p) in zip(pairs, found.tolist(), strict=True)
     ]
 
 
+def comparisons_of_sums(
+    sums: Mapping[str, Doubles],
+    denominators: Doubles,
+    rng: np.random.Generator,
+    *,
+    n: int,
+    n_resamples: int = 1000,
+    level: float = 0.95,
+) -> list[Difference]:
+    """Return all differences of models that are known by a sum a user, over one of denominators.
+
+    As `comparisons`, in the order of `itertools.combinations`; `n` is the number of rows behind.
+    """
+    check_resamples(n_resamples, level)
+    tops = np.stack([sums[one] - sums[other] for one, other in combinations(sums, 2)], axis=1)
+    found = np.stack(_simultaneous(tops, denominators[:, None], rng, n_resamples, level), axis=1)
+    return [
+        Difference(value, low, high, level, n, len(tops), p)
+        for value, low, high, p in found.tolist()
+    ]
+
+
 def _simultaneous(
-    tops: Doubles, bottoms: Doubles, rng: np.random.Generator, n_resamples: int, level: float
+    tops: Doubles,
+    bottoms: Doubles,
+    rng: np.random.Generator,
+    n_resamples: int,
+    level: float,
+    extra: Doubles | float = 0.0,
 ) -> tuple[Doubles, Doubles, Doubles, Doubles]:
     """Return ΣT / ΣB, the ends of its interval and its p-value, `[m]` each.
 
-    T is `[n_users, m]`, a column a difference; B is `[n_users, 1]`.
+    T is `[n_users, m]`, a column a difference; B is `[n_users, 1]`; `extra` is added to variances.
     """
     value = tops.sum(axis=0) / bottoms.sum()
     rest = tops - value * bottoms
@@ -136,6 +169,7 @@ def _simultaneous(
     rest[:, still] = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.sqrt((rest**2).sum(axis=0)) / bottoms.sum()
+        error = np.where(extra > 0, np.sqrt(error**2 + extra), error)
         lead = np.where(value == 0, 0.0, np.abs(value) / error)  # ∞ where nothing varies
     deviations = _deviations(rest, bottoms, rng, n_resamples)
     most = (1 - level) / (2 * len(value))  # of the resamples may tell nothing

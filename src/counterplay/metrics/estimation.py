@@ -109,12 +109,14 @@ def estimates(
     normalise: bool = True,
     level: float = 0.95,
     n_resamples: int = 1000,
+    refits: Doubles | None = None,
 ) -> list[Estimate]:
     """Estimate every metric from its row values, with bootstrap intervals over users.
 
     `values` have by metric and k a value for each row, `weights` its inverse propensity, `clusters`
     its user. With `normalise` the divisor is the sum of the weights, else the number of rows.
-    `estimator` and `protocol` are names for the record.
+    `estimator` and `protocol` are names for the record. `refits` `[n_refits, n]` are weights by
+    other fits of what they rest on: intervals are wider by the variance over them.
     """
     lengths = {len(each) for each in values.values()}
     if not len(weights) or lengths != {len(weights)}:
@@ -129,6 +131,11 @@ def estimates(
     resamples = bootstrap(numerators, denominators, clusters, rng, n_resamples=n_resamples)
     low, high = interval(resamples, level)
     point = numerators.sum(0) / denominators.sum()
+    if refits is not None:
+        by_fit = refits @ matrix / (refits.sum(1)[:, None] if normalise else len(matrix))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            wider = np.sqrt(1 + np.nan_to_num(by_fit.var(0) / resamples.var(0)))
+        low, high = point - wider * (point - low), point + wider * (high - point)
     warning = weight_warning(weights)
     if warning is not None:
         warnings.warn(f"{estimator}: {warning}", CounterplayWarning, stacklevel=2)

@@ -239,7 +239,7 @@ class StudyConfig(BaseModel):
             for each in ESTIMATORS.values()
             if each.usual and each.needs not in spared
             if not (each.clicks and self.feedback == "ratings")
-            if each.applies(split.interactions, world=world)
+            if each.applies(split.interactions, world=world, shown=split.unclicked is not None)
         )
         return Evaluation(**usual | _set(self.evaluation))
 
@@ -283,7 +283,8 @@ def _check_evaluation(how: Evaluation, split: Split, *, world: bool, random: boo
             f"{', '.join(trusted())}; found {', '.join(how.estimators)}; add one"
         )
     for name in how.estimators:
-        ESTIMATORS[name].check(split.interactions, world=world, random=random)
+        shown = split.unclicked is not None
+        ESTIMATORS[name].check(split.interactions, world=world, random=random, shown=shown)
     if not split.counts[how.part]:
         raise DataError(
             f"an evaluation needs {how.part} rows; found none; choose another split, or the test"

@@ -18,6 +18,7 @@ from counterplay.simulation.checks import check_world
 from counterplay.simulation.logs import DAY, START
 from counterplay.simulation.store import load_world, save_world
 from counterplay.simulation.synthetic import Synthetic
+from counterplay.simulation.writing import split_of
 from counterplay.testing.notes import without_notes
 
 if TYPE_CHECKING:
@@ -42,9 +43,11 @@ class EstimatorContract:
 
     def _stage(self, *, with_truth: bool = True) -> tuple[Stage, list[Contestant]]:
         world = self.world()
-        split = split_at_random(
-            world.log(with_truth=with_truth), np.random.default_rng(0), fractions=(0.2, 0.2)
-        )
+        if self.estimator.needs == "impressions":
+            split = split_of(world, (1.0, 0.5, 1.0), impressions=True)
+        else:
+            log, rng = world.log(with_truth=with_truth), np.random.default_rng(0)
+            split = split_at_random(log, rng, fractions=(0.2, 0.2))
         config = Evaluation(opponent=OpponentSettings(epochs=2), estimators=("standard",))
         stage = Stage(split, config, explicit=False, world=world if with_truth else None)
         contestants = []

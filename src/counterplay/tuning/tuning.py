@@ -67,7 +67,9 @@ def tune(
     selection = config.selection.evaluation(config.seed)
     Stage(split, selection, explicit=False)  # refuses what no trial could be selected on
     check_cutoff(config.judged, split)
-    ESTIMATORS[config.selection.estimator].check(split.validation, world=False)
+    ESTIMATORS[config.selection.estimator].check(
+        split.validation, world=False, shown=split.unclicked is not None
+    )
     first = {method: first_settings(config, method, split.train) for method in config.methods}
     if not (folder / _TRIALS).exists():
         check_free(folder)

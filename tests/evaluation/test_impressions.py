@@ -1,0 +1,186 @@
+"""Estimators from impressions: near the truth where clicks alone are not, and wide enough."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+
+import counterplay as cp
+from counterplay.data.impressions import impressions_of
+from counterplay.evaluation.evaluator import compared
+from counterplay.evaluation.impressions import imputed, shown_case
+from counterplay.evaluation.propensities import Contestant
+from counterplay.evaluation.records import EvaluationRecord
+from counterplay.evaluation.stage import Evaluation, Stage
+from counterplay.metrics.comparison import comparisons, comparisons_of_sums
+from counterplay.metrics.estimation import estimates
+from counterplay.metrics.scoring import TableScores
+from counterplay.models.registry import ModelSettings, build
+from counterplay.simulation.synthetic import Synthetic
+from counterplay.simulation.values import true_values
+from counterplay.simulation.world import World
+from counterplay.simulation.writing import split_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::counterplay.CounterplayWarning")
+SHOWN = ("standard", "impressions", "doubly-robust")
+
+
+def contestants_of(world: World, train: cp.Interactions) -> list[Contestant]:
+    """Return popularity, taste with noise, and what resembles the old system."""
+    user, item = (each.ravel() for each in np.indices((world.n_users, world.n_items)))
+    taste = world.relevance(np.arange(world.n_users))
+    old = world.shown(np.arange(world.n_users))
+    rng = np.random.default_rng(0)
+    tables = {
+        "taste": np.log(taste) + rng.normal(size=taste.shape),
+        "old": np.log(old) + rng.normal(size=old.shape),
+    }
+    found = [
+        Contestant(name, TableScores(user, item, table.ravel(), world.n_items), None)
+        for name, table in tables.items()
+    ]
+    model = build("pop", train, generator=torch.Generator())
+    pop = cp.metrics.ModelScores(model, train)
+    return [*found, Contestant("pop", pop, model, settings=ModelSettings(name="pop"))]
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return Synthetic(
+        n_users=500, n_items=120, n_shown=15, exposure="history", sharpness=2.0, accuracy=0.2,
+        examination=1.0, exposure_noise=0.3, seed=1,
+    ).world()  # fmt: skip
+
+
+def stage_of(world: World, *estimators: str, **options: object) -> Stage:
+    split = split_of(world, (1.0, 0.3, 1.0), impressions=True, random_share=0.2)
+    config = Evaluation.model_validate(
+        {"estimators": estimators, "metrics": ("hit",), "n_resamples": 200, **options}
+    )
+    return Stage(split, config, explicit=False)
+
+
+@pytest.fixture(scope="module")
+def found(world: World) -> tuple[Stage, list[Contestant], EvaluationRecord]:
+    stage = stage_of(world, *SHOWN)
+    contestants = contestants_of(world, stage.train)
+    return stage, contestants, compared(stage, contestants)
+
+
+def test_they_are_nearer_to_the_truth_than_counting_and_cover_it(
+    found: tuple[Stage, list[Contestant], EvaluationRecord], world: World
+) -> None:
+    stage, contestants, record = found
+    truth = {
+        each.name: true_values(world, each.scores, stage.seen, metrics=("hit",))["hit", 10]
+        for each in contestants
+    }
+    said = {
+        name: {each.candidate: each for each in record.estimates if each.estimator == name}
+        for name in SHOWN
+    }
+    error = {
+        name: np.mean([abs(each.value - truth[who]) for who, each in by.items()])
+        for name, by in said.items()
+    }
+    assert error["impressions"] < error["standard"] / 3
+    assert error["doubly-robust"] < error["standard"] / 3
+    overstated = {who: each.value / truth[who] for who, each in said["standard"].items()}
+    assert overstated["old"] > 2 * overstated["taste"]
+    for name in SHOWN[1:]:
+        assert max(said[name], key=lambda who: said[name][who].value) == "taste"
+        for who, each in said[name].items():
+            assert each.low is not None
+            assert each.high is not None
+            assert each.low < each.value < each.high
+            assert abs(each.value - truth[who]) < 2 * (each.high - each.low)
+
+
+def test_doubly_robust_values_are_the_definition(
+    found: tuple[Stage, list[Contestant], EvaluationRecord],
+) -> None:
+    stage, contestants, record = found
+    sums, case = stage.imputed(contestants), stage.shown_case(contestants)
+    shown = impressions_of(stage.split, 2)
+    assert len(case.rows) == (~np.isin(shown.pair, stage.seen.pair)).sum()
+    n_seen = np.bincount(stage.seen.distinct_pairs // 120, minlength=500)
+    users = np.unique(case.rows.user)
+    assert sums.weights.sum() == pytest.approx((120 - n_seen[users]).sum())
+    said = {each.candidate: each for each in record.estimates if each.estimator == "doubly-robust"}
+    for name, numerators in sums.numerators.items():
+        value = numerators["hit", 10].sum() / sums.denominators.sum()
+        assert said[name].value == pytest.approx(value)
+        assert said[name].n == len(sums.weights) == len(case.rows)
+    again = imputed(stage, contestants)
+    assert np.array_equal(again.denominators, sums.denominators)
+
+
+def test_differences_of_sums_are_those_of_rows() -> None:
+    rng = np.random.default_rng(0)
+    values = {name: rng.random(80) for name in "abc"}
+    weights = rng.uniform(1, 2, 80)
+    rows = comparisons(values, weights, np.arange(80), np.random.default_rng(1), n_resamples=300)
+    sums = {name: each * weights for name, each in values.items()}
+    options = {"n": 80, "n_resamples": 300}
+    whole = comparisons_of_sums(sums, weights, np.random.default_rng(1), **options)
+    for (first, second, one), other, pair in zip(rows, whole, combinations("abc", 2), strict=True):
+        assert (first, second) == pair
+        assert other.value == pytest.approx(one.value, rel=1e-9)
+        assert (other.low, other.high) == pytest.approx((one.low, one.high), rel=1e-9)
+        assert (other.p_value, other.n) == (one.p_value, one.n)
+
+
+def test_other_fits_make_intervals_wider_by_their_variance() -> None:
+    rng = np.random.default_rng(0)
+    values = {name: rng.random(200) for name in "ab"}
+    weights = rng.uniform(1, 2, 200)
+    refits = weights * np.exp(rng.normal(size=(40, 1)) * (values["a"] - values["b"]))
+    one, other = (
+        comparisons(values, weights, np.arange(200), np.random.default_rng(1), refits=each)[0][2]
+        for each in (None, refits)
+    )
+    gap = values["a"] - values["b"]
+    spread = ((refits * gap).sum(1) / refits.sum(1)).var()
+    base = ((gap - one.value) * weights / weights.sum()) ** 2
+    expected = np.sqrt(base.sum() + spread) / np.sqrt(base.sum())
+    assert expected > 1.2
+    assert (other.high - other.value) / (one.high - one.value) == pytest.approx(expected)
+    assert other.p_value >= one.p_value
+    ends = [
+        estimates(
+            {("hit", 10): values["a"]}, weights, np.arange(200), np.random.default_rng(2),
+            estimator="impressions", protocol="full", refits=each,
+        )[0]
+        for each in (None, refits)
+    ]  # fmt: skip
+    assert ends[1].low < ends[0].low < ends[0].value == ends[1].value < ends[0].high < ends[1].high
+
+
+def test_positions_count_where_random_rows_tell_them_apart() -> None:
+    world = Synthetic(n_users=800, n_items=60, n_shown=12, examination=0.6, seed=2).world()
+    split = split_of(world, (1.0, 0.3, 1.0), impressions=True, random_share=0.5)
+    config = Evaluation(estimators=("impressions",), n_resamples=200)
+    with_rows, without = (
+        Stage(split, config, explicit=False, random=random) for random in (split.random, None)
+    )
+    contestants = contestants_of(world, with_rows.train)
+    q = [shown_case(each, contestants).propensities[0] for each in (with_rows, without)]
+    position = with_rows.targets.position
+    assert position is not None
+    share = np.log(q[0]) - np.log(q[1])
+    by_place = [share[position == place].mean() for place in (1, 2, 3)]
+    assert np.diff(by_place) == pytest.approx([np.log(0.6)] * 2, abs=0.2)
+
+
+def test_what_is_not_there_is_refused(world: World) -> None:
+    split = split_of(world, (1.0, 0.3, 1.0))
+    for name in SHOWN[1:]:
+        stage = Stage(split, Evaluation(estimators=(name,)), explicit=False)
+        with pytest.raises(cp.ConfigError, match=f"the {name} estimator needs impressions"):
+            compared(stage, contestants_of(world, stage.train))
+    sampled = stage_of(world, "impressions", "doubly-robust", protocol="sampled", n_negatives=20)
+    with pytest.raises(cp.ConfigError, match="doubly-robust"):
+        _ = sampled.estimators
