@@ -134,8 +134,9 @@ def test_what_is_trained_on_grows_and_days_go_on() -> None:
 
 
 def test_the_same_seed_gives_the_same_bytes() -> None:
-    again, _ = feedback_loop(start(), N_ROUNDS, by_model, with_truth=True)
-    assert again.fingerprint == loop()[0].fingerprint
+    log, _ = loop()
+    again, _ = feedback_loop(start(), 2, by_model, with_truth=True)  # the rest begins from these
+    assert again.fingerprint == log.take(round_of(log) < 2).fingerprint
     short, _ = feedback_loop(start(), 1, alike, sample=1)
     assert short.fingerprint != feedback_loop(start(), 1, alike)[0].fingerprint
 

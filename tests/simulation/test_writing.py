@@ -9,11 +9,15 @@ from hypothesis import strategies as st
 
 import counterplay as cp
 from counterplay.data.splits import TEST, TRAIN, VALIDATION
+from counterplay.metrics.recommendations import top_k
 from counterplay.simulation import writing
+from counterplay.simulation.factors import Factors
 from counterplay.simulation.logs import DAY, START
 from counterplay.simulation.online import OnlineTest
+from counterplay.simulation.policies import Scored
 from counterplay.simulation.store import load_world
 from counterplay.simulation.synthetic import Synthetic
+from counterplay.simulation.values import true_values
 from counterplay.simulation.world import World
 from counterplay.simulation.writing import split_by_rounds, split_of, write_world
 
@@ -182,3 +186,31 @@ def test_parts_are_rounds(rows: list[tuple[int, float]]) -> None:
 def test_a_last_round_without_clicks_is_no_other_round(tmp_path: Path) -> None:
     with pytest.raises(cp.DataError, match="round"):
         write_world(small(), tmp_path / "world", rates=(1.0, 1.0, 0.3, 1e-9))
+
+
+def test_random_rows_tell_what_a_ranking_is_worth() -> None:
+    """Within 4 standard errors over users, in spite of confounding and position bias.
+
+    Clicks of the policy's test rows say something else: the ranking follows what is shown.
+    """
+    world = small(n_users=1500, n_items=50, n_shown=10, confounding=0.8, noise=1.0, sharpness=3.0)
+    split = split_of(world, (1.0, 0.5, 0.5), impressions=True, random_share=0.6)
+    users, seen = np.arange(world.n_users), split.train
+    assert isinstance(world.policy, Scored)
+    scores = world.policy.scores
+    assert isinstance(scores, Factors)
+    truth = true_values(world, scores, seen, k=(5,))["hit", 5]
+    listed = np.zeros((world.n_users, world.n_items), dtype=np.bool_)
+    np.put_along_axis(listed, top_k(scores, users, seen, 5)[0].astype(np.int64), True, axis=1)
+
+    def far(rows: cp.Interactions) -> float:
+        rows = rows.take(~np.isin(rows.pair, seen.distinct_pairs))
+        misses = listed[rows.user, rows.item] - truth
+        by_user = np.bincount(rows.user, misses, minlength=world.n_users)
+        return float(by_user.sum() / np.sqrt((by_user**2).sum()))
+
+    assert split.random is not None
+    assert split.random.clicked is not None
+    assert split.random.clicked.sum() > 5000
+    assert abs(far(split.random.take(split.random.clicked))) < 4
+    assert far(split.test) > 8

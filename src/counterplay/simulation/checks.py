@@ -44,7 +44,8 @@ def check_world(world: Any, *, seed: int = 0, alpha: float = 1e-6) -> list[Findi
     Args:
         world: A `World`, or an object with its `n_users`, `n_items`, `examination`, `relevance`,
             `shown`, `propensity` and `log`; the occasion of a log's round is
-            `("log", sample, round)`. A `policy` is checked too.
+            `("log", sample, round)`. A `policy` is checked too, and random rows where `log` takes
+            `random_share`.
         seed: Of the choice of users.
         alpha: False-alarm rate of all checks together.
 
