@@ -34,7 +34,8 @@ before = peak_bytes()
 begin = time.perf_counter()
 save(prepare(sys.argv[1]), sys.argv[2])
 seconds = time.perf_counter() - begin
-print(json.dumps({"seconds": seconds, "peak": peak_bytes(), "before": before}))
+found = {"seconds": seconds, "peak": peak_bytes(), "before": before}
+print(json.dumps(found | {"cpu_seconds": time.process_time()}))
 """
 
 

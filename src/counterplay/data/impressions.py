@@ -76,7 +76,8 @@ def taken_apart(
         text = f"put aside {n_unclicked:,} impressions that were not clicked"
         steps.append(Step("unclicked", text, {"rows": n_unclicked}))
     _keep_what_is_shown(table, kept)
-    clicks = {name: column[kept & clicked] for name, column in columns.items()}
+    chosen = np.flatnonzero(kept & clicked)
+    clicks = {name: column[chosen] for name, column in columns.items()}
     others: dict[str, Any] = {}
     kept &= ~clicked
     for name in list(columns):  # which are many, so none is held longer than needed
