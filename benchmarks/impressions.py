@@ -6,6 +6,7 @@ A tenth of the size first: memory a row must not grow.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -68,6 +69,7 @@ def run() -> dict[str, Any]:
     return {
         "users": N_USERS,
         "items": N_ITEMS,
+        "load": round(os.getloadavg()[2], 1),  # beside other work it takes longer
         "measured": {str(n): values for n, values in found.items()},
         "rows": [
             {
