@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from counterplay.data.assembly import Table
 from counterplay.data.joins import join, microseconds_of
 from counterplay.data.preparation import Preparation, prepare
+from counterplay.data.profiling import understood
 from counterplay.data.splits import Split
 from counterplay.data.vocabulary import Vocabulary
 from counterplay.errors import ConfigError, CounterplayWarning, DataError
@@ -137,6 +138,9 @@ def test_the_join_does_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:
     told = " ".join(str(step) for step in log.steps)
     assert "400 of 405 clicks belong to an impression, 5 do not; 2,600 impressions" in told
     assert "5 of 405 clicks are organic" in told
+    said = understood(one)
+    assert said.keys() == {"log", "columns"}
+    assert "impressions: took user from 'uid', item from 'sku', time from 'ts'" in said["columns"]
 
 
 def test_what_cannot_be_joined_is_refused(tmp_path: Path) -> None:
@@ -149,6 +153,10 @@ def test_what_cannot_be_joined_is_refused(tmp_path: Path) -> None:
     marked = {"user": [1, 2, 3], "item": [1, 2, 3], "click": [1, 0, 1]}
     with pytest.raises(DataError, match="found 1 of 3 rows that were not clicked"):
         prepare(marked, impressions=shown)
+    known = Path(tmp_path / "goodreads_reviews_x.json")
+    known.write_text("{}")
+    with pytest.raises(ConfigError, match="impressions go with a log of clicks; found Goodreads"):
+        prepare(known, impressions=shown)
 
 
 def test_windows_are_numbers_with_a_unit() -> None:

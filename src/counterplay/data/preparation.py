@@ -120,6 +120,11 @@ def _made(
     known = _dataset(path, plan.format) if path else None
     log: Interactions | Split | Table
     if known and path:
+        if impressions is not None:
+            raise ConfigError(
+                f"impressions go with a log of clicks; found {known.title}, which has all that is "
+                "known; leave them out"
+            )
         log = _read_known(known, path, plan, progress)
     else:
         log = _table(

@@ -108,10 +108,10 @@ def understood(found: Interactions | Split) -> dict[str, str]:
     n_rows = sum(counts.values()) - counts.get("of them organic", 0)
     kinds = ", ".join(f"{count:,} {name}" for name, count in counts.items())
     said = {"log": f"{n_rows:,} rows: {kinds}"}
-    steps = [step.text for step in log.steps if step.kind == "columns"]
-    taken = next((text for text in steps if text.startswith("took ")), None)
-    said["columns"] = taken or ", ".join(name for name, _ in log.columns())
-    others = [text for text in steps if text != taken]
+    texts = [step.text for step in log.steps if step.kind == "columns"]
+    taken = [text for text in texts if text.removeprefix("impressions: ").startswith("took ")]
+    said["columns"] = "; ".join(taken) or ", ".join(name for name, _ in log.columns())
+    others = [text for text in texts if text not in taken]
     return said | ({"not taken": "; ".join(others)} if others else {})
 
 
