@@ -117,6 +117,8 @@ def test_a_log_that_is_all_clicked_is_one_of_clicks() -> None:
     assert found == prepare(clicks, Preparation(split="none"))
     with pytest.raises(DataError, match=r"found none in 600 rows; .*--clicked"):
         prepare(clicks.with_columns(clicked=0))
+    with pytest.raises(DataError, match=r"beside random rows; found none in 600 rows"):
+        prepare(clicks.with_columns(clicked=1, random=1))
 
 
 def test_positions_count_from_one() -> None:

@@ -48,16 +48,12 @@ def taken_apart(
     _count_from_one(table)
     clicked = columns.pop("clicked")
     random = columns.pop("random", None)
-    if not clicked.any():
-        raise DataError(
-            f"a log must hold clicks; found none in {len(clicked):,} rows; name the column that "
-            "tells what was clicked with --clicked, or take every row for a click with --clicked -"
-        )
     kept = np.ones(len(clicked), np.bool_)
     if (exposed := columns.get("exposed")) is not None:
         kept = exposed | clicked if random is None else exposed | (clicked & ~random)
         if n_hidden := len(kept) - int(kept.sum()):
-            text = f"left out {n_hidden:,} rows that were neither shown nor clicked"
+            text = f"left out {n_hidden:,} rows that were not shown: they are not exposed, and no "
+            text += "organic clicks"
             steps.append(Step("hidden", text, {"rows": n_hidden}))
     at_random = None
     if random is not None and (n_random := int((random & kept).sum())):
@@ -70,13 +66,19 @@ def taken_apart(
         at_random = table.holding(arranged(taken, table.users, table.items, table.order))
     if random is not None:
         kept &= ~random
+    chosen = np.flatnonzero(kept & clicked)
+    if not len(chosen):
+        raise DataError(
+            f"a log must hold clicks beside random rows; found none in {len(kept):,} rows; name "
+            "the column that tells what was clicked with --clicked, or take every row for a click "
+            "with --clicked -"
+        )
     if exposed is not None:
-        steps.extend(_organic(exposed[kept & clicked]))
+        steps.extend(_organic(exposed[chosen]))
     if n_unclicked := int((kept & ~clicked).sum()):
         text = f"put aside {n_unclicked:,} impressions that were not clicked"
         steps.append(Step("unclicked", text, {"rows": n_unclicked}))
     _keep_what_is_shown(table, kept)
-    chosen = np.flatnonzero(kept & clicked)
     clicks = {name: column[chosen] for name, column in columns.items()}
     others: dict[str, Any] = {}
     kept &= ~clicked
