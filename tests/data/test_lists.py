@@ -93,6 +93,12 @@ def test_lists_of_other_lengths_are_refused() -> None:
     wrong = pl.DataFrame(SLATES | {"clicks": [[0, 1], [1, 0], [0], [], [0, 0]]})
     with pytest.raises(DataError, match=r"found 1 lists in column 'clicks' .* at row 2"):
         made(wrong)
+    numbered = pl.DataFrame(SLATES | {"clicks": FLAGS, "rank": [1, 2, 3, 4, 5]})
+    assert rows_of(made(numbered)) == (CLICKS, OTHERS)
+    with pytest.raises(DataError, match=r"found column 'rank' of type Int64; leave --position"):
+        made(numbered, position="rank")
+    without = made(numbered, position="-")
+    assert without.interactions.position is None
     with pytest.raises(DataError, match=r"a list must be of one user; found lists in .*--user"):
         made(
             pl.DataFrame(

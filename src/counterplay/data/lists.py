@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from counterplay.data.findings import Step
-from counterplay.data.roles import form_of
+from counterplay.data.roles import ABSENT, form_of
 from counterplay.errors import DataError
 
 if TYPE_CHECKING:
@@ -99,8 +99,14 @@ def one_a_row(
             f"a list must be of one {wrong}; found lists in column '{found[wrong]}'; name another "
             f"column with --{wrong}"
         )
+    named = wanted.get("position")
+    if named is not None and named != ABSENT and "position" not in found:
+        raise DataError(
+            f"positions of lists must be lists; found column '{named}' of type {schema[named]}; "
+            "leave --position out: the place in the list is taken"
+        )
     lists = (found.pop("item"), *found.values())
     taken = dict(roles)
-    if "position" not in found and wanted.get("position") != "-":
+    if "position" not in found and named != ABSENT:
         taken["position"] = _PLACE
     return Lists(taken, lists)
