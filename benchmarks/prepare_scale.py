@@ -25,7 +25,7 @@ import json, sys, time, warnings
 from pathlib import Path
 import polars, numpy, pyarrow
 warnings.simplefilter("ignore")
-from counterplay import save
+from counterplay.data.directory import save
 from counterplay.data.preparation import prepare
 def peak_bytes():  # of this process alone; getrusage would count the parent's too
     line = next(x for x in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in x)
@@ -34,7 +34,8 @@ before = peak_bytes()
 begin = time.perf_counter()
 save(prepare(sys.argv[1]), sys.argv[2])
 seconds = time.perf_counter() - begin
-print(json.dumps({"seconds": seconds, "peak": peak_bytes(), "before": before}))
+found = {"seconds": seconds, "peak": peak_bytes(), "before": before}
+print(json.dumps(found | {"cpu_seconds": time.process_time()}))
 """
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -39,7 +40,10 @@ def test_a_log_becomes_a_dataset_directory(odd_names: Path, tmp_path: Path, run:
     assert outcome.code == 0
     assert "[red]x: 60 rows, explicit feedback" in outcome.out  # names are not markup
     assert "leave-last-two: 50 train, 5 validation, 5 test" in outcome.out
-    assert outcome.err.startswith("note: leave-last-two-out leaks time")
+    log, columns, note = outcome.err.splitlines()
+    assert log == "log: 60 rows: 60 ratings"
+    assert columns == "columns: user, item, rating, time"
+    assert note.startswith("note: leave-last-two-out leaks time")
     result = json.loads(run(*arguments, tmp_path / "again", "--json").out)
     assert result["profile"]["n_interactions"] == 60
     assert result["split"]["counts"] == {"train": 50, "validation": 5, "test": 5}
@@ -144,3 +148,30 @@ def test_the_order_of_the_file_counts_if_asked_for(tmp_path: Path, run: Run) -> 
     split = cp.data.load_split(tmp_path / "data")
     assert sorted(split.test.to_frame()["item"]) == [16, 17, 18, 19]
     assert cp.data.load(tmp_path / "data").in_file_order
+
+
+def test_impressions_beside_clicks_are_joined(tmp_path: Path, run: Run) -> None:
+    rng = np.random.default_rng(0)
+    shown = pl.DataFrame(
+        {
+            "user": rng.integers(0, 9, 600),
+            "item": rng.integers(0, 30, 600),
+            "time": range(0, 6000, 10),
+        }
+    ).with_columns(pos=pl.col("item") % 4)
+    clicks = shown.sample(120, seed=0).select("user", "item", pl.col("time") + 5)
+    shown.write_parquet(tmp_path / "shown.parquet")
+    clicks.write_parquet(tmp_path / "clicks.parquet")
+    options = ("--impressions", tmp_path / "shown.parquet", "--window", "1m", "--time-unit", "s")
+    place = tmp_path / "data"
+    outcome = run("prepare", tmp_path / "clicks.parquet", *options, "--json", "--out", place)
+    assert outcome.code == 0
+    found = json.loads(outcome.out)
+    assert found["profile"]["n_impressions"] == 600
+    assert found["profile"]["n_organic"] == 0
+    assert found["profile"]["position_range"][::2] == [1, 4]
+    assert outcome.err.startswith("log: 600 rows: 120 clicks, 0 of them organic, 480 impressions")
+    assert any(step.startswith("join: 120 of 120 clicks") for step in found["steps"])
+    wrong = run("prepare", tmp_path / "clicks.parquet", "--window", "1m", "--out", tmp_path / "no")
+    assert wrong.code == 2
+    assert "--impressions" in wrong.err

@@ -265,7 +265,8 @@ def test_interrupted_it_says_so_and_goes_on(run: Run, monkeypatch: pytest.Monkey
     *stages, last = broken.err.splitlines()
     assert last.startswith("counterplay: interrupted; ")
     assert "same command" in last
-    assert stages == ["training erm", "training acl"]
+    understood = ["log: 240 rows: 240 clicks", "columns: user, item, time"]
+    assert stages == [*understood, "training erm", "training acl"]
     assert not Path("study/study.json").exists()
     again = run("run", "log.csv", *FAST, "--out", "study")
     ends_well(again)
@@ -327,3 +328,22 @@ def test_the_command_is_there_without_torch_or_polars() -> None:
     code = "import sys, counterplay.cli.run; print({'torch', 'polars'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+@pytest.mark.usefixtures("place")
+def test_a_log_of_impressions_is_understood_before_anything_is_trained(run: Run) -> None:
+    rng = np.random.default_rng(0)
+    log = log_of()
+    outcome = pl.Series(
+        "outcome", np.where(rng.random(len(log)) < 0.8, rng.integers(1, 3, len(log)), 0)
+    )
+    log.with_columns(outcome, rank=pl.lit(3)).write_csv("log.csv")
+    found = run("run", "log.csv", *FAST, "--outcome", "outcome", "--out", "study")
+    ends_well(found, Path("study"))
+    rows, columns, *_ = found.err.splitlines()
+    n = int((outcome > 0).sum())
+    assert rows == f"log: 240 rows: {n} clicks, {240 - n} impressions without a click"
+    assert columns.endswith("position from 'rank', clicked from 'outcome'")
+    wrong = run("run", "log.csv", *FAST, "--clicked", "clack", "--out", "other")
+    assert wrong.code == 2
+    assert "a column 'clack' for the clicked" in wrong.err

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 import counterplay as cp
-from counterplay.data.assembly import columns_of
+from counterplay.data.roles import columns_of
 
 from .conftest import tables
 

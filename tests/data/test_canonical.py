@@ -1,12 +1,21 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import counterplay as cp
-from counterplay.data.canonical import offsets_of, stable_order
+from counterplay.data.canonical import (
+    arranged,
+    canonical_order,
+    offsets_of,
+    stable_order,
+    time_order,
+)
+from counterplay.data.vocabulary import Vocabulary
 
 NARROW = st.integers(-3, 3)
 WIDE = st.integers(-(2**61), 2**61)
@@ -61,3 +70,22 @@ def test_ratings_order_tied_rows_of_a_pair_before_other_columns() -> None:
     log = cp.read(rows | {"rating": [2.0, 1.0, 3.0], "position": [1, 2, 1]})
     assert log.rating is not None
     assert log.rating[:2].tolist() == [1.0, 2.0]
+
+
+@given(st.data(), st.integers(1, 40), st.sampled_from(["canonical", "file"]))
+def test_blocks_of_users_are_put_in_the_one_order(data: Any, at_once: int, order: Any) -> None:
+    n = data.draw(st.integers(1, 60))
+    few = st.lists(st.integers(0, 6), min_size=n, max_size=n)
+    user, item, time, place = (np.array(data.draw(few)) for _ in range(4))
+    columns: dict[str, Any] = {
+        "user": user.astype(np.int32),
+        "item": item.astype(np.int32),
+        "time": time,
+        "position": place.astype(np.int16),
+    }
+    users, items = Vocabulary.of(np.arange(7) * 13), Vocabulary.of(np.arange(7))
+    rows = time_order(columns) if order == "file" else canonical_order(columns, users, items)
+    expected = {name: column if rows is None else column[rows] for name, column in columns.items()}
+    found = arranged(dict(columns), users, items, order, at_once=at_once)
+    assert all(np.array_equal(found[name], column) for name, column in expected.items())
+    assert found.keys() == expected.keys()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import polars as pl
 import pytest
 
 import counterplay as cp
+from counterplay.data import directory, impressions
+from counterplay.data.canonical import arranged, slices, user_blocks
 from counterplay.data.directory import FILES, load_split, save
 from counterplay.data.impressions import impressions_of
 from counterplay.data.preparation import Preparation, prepare
@@ -197,3 +200,20 @@ def test_impressions_are_not_split() -> None:
     with pytest.raises(DataError, match="prepare takes them apart"):
         split_at_random(log, np.random.default_rng(0))
     assert read(whole).clicked is None  # only where it is asked for
+
+
+@pytest.mark.parametrize("kind", ["leave-last-two", "time", "random"])
+def test_many_rows_are_worked_on_some_at_a_time(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = made(frames()[0], split=kind)
+    for module in (impressions, directory):
+        monkeypatch.setattr(module, "slices", partial(slices, at_once=7))
+    monkeypatch.setattr(impressions, "user_blocks", partial(user_blocks, at_once=7))
+    monkeypatch.setattr(impressions, "arranged", partial(arranged, at_once=7))
+    small = made(frames()[0], split=kind)
+    assert small.interactions == whole.interactions
+    assert small.fingerprint == whole.fingerprint
+    assert small.random == whole.random
+    save(small, tmp_path / "data")
+    assert load_split(tmp_path / "data").fingerprint == whole.fingerprint

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import counterplay as cp
-from counterplay.data.readers import as_frame
+from counterplay.data.frames import as_frame
 
 from .conftest import tables
 

@@ -308,7 +308,7 @@ def test_pairs_that_were_seen_are_left_out_with_a_count() -> None:
     [
         ({"clicked": [0, 0]}, "found 0 clicks in 2 rows"),
         ({"clicked": [1, 1]}, "found 2 clicks in 2 rows"),
-        ({"clicked": [1, 2]}, "clicks must be true or false .* found 1 of 2 rows .* with 2"),
+        ({"clicked": [1, -2]}, "clicks must be true or false .* found 1 of 2 rows .* with -2"),
         ({"clicked": None}, "must say in a column 'clicked'.* found the columns 'user', 'item'"),
         ({"user": None}, "a column for the user"),
     ],

@@ -76,6 +76,12 @@ def say(text: str) -> None:
     err.print(f"counterplay: {_cell(' '.join(text.split()))}")
 
 
+def say_understood(rows: dict[str, str]) -> None:
+    """Say how a log was understood, before anything is done with it."""
+    for name, text in rows.items():
+        err.print(f"{name}: {_cell(text)}")
+
+
 def print_json(value: object) -> None:
     """Print a result for machines."""
     text = json.dumps(value, indent=2, ensure_ascii=False)

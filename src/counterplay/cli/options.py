@@ -22,9 +22,9 @@ def several_settings(example: str) -> Any:
     return option(text, "--set", metavar="<name=value>")
 
 
-def column(text: str, *, none: str = "; '-' for none") -> Any:
+def column(text: str, *names: str, none: str = "; '-' for none") -> Any:
     """Return an option that names a column of a log."""
-    return option(f"{text} (detected if omitted{none}).", rich_help_panel="Columns")
+    return option(f"{text} (detected if omitted{none}).", *names, rich_help_panel="Columns")
 
 
 def model_option(text: str, *without: str) -> Any:
@@ -40,6 +40,30 @@ UserColumn = Annotated[str | None, column("User-ID column", none="")]
 ItemColumn = Annotated[str | None, column("Item-ID column", none="")]
 RatingColumn = Annotated[str | None, column("Rating column")]
 TimeColumn = Annotated[str | None, column("Timestamp column")]
+ExposedColumn = Annotated[str | None, column("Exposure-flag column; false marks organic clicks")]
+PropensityColumn = Annotated[str | None, column("Logged-propensity column")]
+PositionColumn = Annotated[str | None, column("List-position column")]
+RandomColumn = Annotated[str | None, column("Column that marks random rows")]
+ClickedColumn = Annotated[
+    str | None,
+    column("Click column, flags or counts: rows are impressions", "--clicked", "--outcome"),
+]
+Impressions = Annotated[
+    Path | None,
+    option(
+        "File with impressions beside a log of clicks: columns user, item and, if known, time, "
+        "position and propensity.",
+        rich_help_panel="Columns",
+    ),
+]
+Window = Annotated[
+    str | None,
+    option(
+        "How long after an impression a click may come, such as 30m, 2h or 1d; for --impressions.",
+        rich_help_panel="Columns",
+        default="1h",
+    ),
+]
 Order = Annotated[
     Literal["canonical", "file"] | None,
     option(

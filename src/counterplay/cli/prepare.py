@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from counterplay.cli import console, options
-from counterplay.cli.options import column, option
+from counterplay.cli.options import option
 
 if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
@@ -35,11 +35,6 @@ _TimeUnit = Annotated[
     Literal["s", "ms", "us", "ns"] | None,
     option("Unit of numeric timestamps (detected if omitted)."),
 ]
-_Exposed = Annotated[str | None, column("Exposure-flag column")]
-_Propensity = Annotated[str | None, column("Logged-propensity column")]
-_Position = Annotated[str | None, column("List-position column")]
-_Random = Annotated[str | None, column("Column that marks random rows")]
-_Clicked = Annotated[str | None, column("Click column, needed where random rows are marked")]
 _UserFeatures = Annotated[Path | None, option("File with user features.")]
 _ItemFeatures = Annotated[Path | None, option("File with item features.")]
 _Duplicates = Annotated[
@@ -92,11 +87,13 @@ def prepare(
     item: options.ItemColumn = None,
     rating: options.RatingColumn = None,
     time: options.TimeColumn = None,
-    exposed: _Exposed = None,
-    propensity: _Propensity = None,
-    position: _Position = None,
-    random: _Random = None,
-    clicked: _Clicked = None,
+    exposed: options.ExposedColumn = None,
+    propensity: options.PropensityColumn = None,
+    position: options.PositionColumn = None,
+    random: options.RandomColumn = None,
+    clicked: options.ClickedColumn = None,
+    impressions: options.Impressions = None,
+    window: options.Window = None,
     time_unit: _TimeUnit = None,
     user_features: _UserFeatures = None,
     item_features: _ItemFeatures = None,
@@ -124,7 +121,7 @@ def prepare(
     from counterplay.data.directory import FILES, save
     from counterplay.data.preparation import Preparation
     from counterplay.data.preparation import prepare as prepare_log
-    from counterplay.data.profiling import profile
+    from counterplay.data.profiling import profile, understood
     from counterplay.data.publishing import check_free
     from counterplay.data.splits import Split
 
@@ -134,12 +131,13 @@ def prepare(
     with console.notes() as notes:
         with console.progress(f"reading {source.name}") as bar:
             made = prepare_log(source, plan, progress=bar)
+        console.say_understood(understood(made))
         save(made, out, overwrite=overwrite)
     log, parts = (made.interactions, made) if isinstance(made, Split) else (made, None)
     if as_json:
-        console.print_json(_result(profile(log), log, parts, out) | {"notes": notes})
+        console.print_json(_result(profile(made), log, parts, out) | {"notes": notes})
     else:
-        _show(profile(log), log, parts, out)
+        _show(profile(made), log, parts, out)
 
 
 def _result(found: Profile, log: Interactions, split: Split | None, out: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from counterplay.cli import console
+from counterplay.cli import console, options
 from counterplay.cli.arguments import by_stem
 from counterplay.cli.options import (
     Config,
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from counterplay.study.records import Study
 
 REPORT = "report.html"
+_PREPARATION = (
+    *("user", "item", "rating", "time", "order", "clicked", "position", "propensity", "random"),
+    *("exposed", "impressions", "window"),
+)
 
 
 def _column(text: str) -> Any:
@@ -80,6 +84,13 @@ def run(
     time: Annotated[
         str | None, _column("Timestamp column (detected if omitted; '-' for none).")
     ] = None,
+    clicked: options.ClickedColumn = None,
+    position: options.PositionColumn = None,
+    propensity: options.PropensityColumn = None,
+    random: options.RandomColumn = None,
+    exposed: options.ExposedColumn = None,
+    impressions: options.Impressions = None,
+    window: options.Window = None,
     order: _Order = None,
     candidates: _Candidates = None,
     model: Annotated[str | None, model_option("Model to train.", "pop")] = None,
@@ -108,7 +119,7 @@ def run(
     from counterplay.settings import configured
     from counterplay.study.config import StudyConfig
 
-    options: dict[str, Any] = {
+    chosen: dict[str, Any] = {
         "candidates": candidates or None,
         "scores": by_stem(scores) if scores else None,
         "random_rows": random_rows,
@@ -119,9 +130,9 @@ def run(
         "evaluation.dials.personal_share": personal_share,
         "seed": seed,
     }
-    columns = {"user": user, "item": item, "rating": rating, "time": time, "order": order}
-    options |= {f"preparation.{name}": column for name, column in columns.items()}
-    settings = configured(StudyConfig, config, assignments or (), options)
+    columns = {name: context.params[name] for name in _PREPARATION}
+    chosen |= {f"preparation.{name}": column for name, column in columns.items()}
+    settings = configured(StudyConfig, config, assignments or (), chosen)
     folder = Path(f"{source.resolve().stem}-study") if out is None else out
     _study(context, source, folder, settings, as_json=as_json)
 
@@ -172,6 +183,7 @@ def _study(
     report: Path | None = None,
 ) -> None:
     """Make the study and its report, and show both."""
+    from counterplay.data.profiling import understood
     from counterplay.report.page import write_report
     from counterplay.study import study as studies
 
@@ -191,6 +203,7 @@ def _study(
         study = studies.run(
             source, folder, settings,
             command=shlex.join(["counterplay", *context.obj]), progress=show,
+            on_read=lambda split: console.say_understood(understood(split)),
         )  # fmt: skip
         write_report(study.record, page)
     if as_json:

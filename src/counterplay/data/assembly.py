@@ -1,74 +1,31 @@
-"""From batches of a raw table to Interactions: name the columns, check, encode, order."""
+"""From batches of a raw table to Interactions: check, encode, order."""
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from counterplay.data.canonical import Order, canonical_order, time_order
-from counterplay.data.columns import FlagColumn, NumberColumn, TimeColumn, TimeUnit
+from counterplay.data.columns import ClickColumn, FlagColumn, NumberColumn, TimeColumn, TimeUnit
 from counterplay.data.features import FeatureTable
 from counterplay.data.filters import Duplicates, without_duplicates
 from counterplay.data.findings import FILE_ORDER, Findings, Step
 from counterplay.data.identifiers import IdColumn
-from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS, Interactions
+from counterplay.data.interactions import Interactions
 from counterplay.data.vocabulary import integers_of
-from counterplay.errors import ConfigError, DataError
+from counterplay.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
+
+    from numpy.typing import NDArray
 
     from counterplay.data.vocabulary import Vocabulary
 
-ABSENT = "-"
-_ALIASES = {
-    "user": "user userid uid customer customerid visitor visitorid member memberid client clientid",
-    "item": "item itemid iid product productid sku asin movie movieid book bookid article "
-    "articleid artist artistid track trackid song songid video videoid content contentid",
-    "rating": "rating stars",
-    "time": "time timestamp ts datetime date eventtime",
-    "exposed": "exposed exposure shown",
-    "propensity": "propensity propensityscore pscore",
-    "position": "position slot",
-    "random": "random israndom",
-    "clicked": "clicked click isclick isclicked label",
-}
 _FLOAT32 = float(np.finfo(np.float32).max)
-
-
-def columns_of(wanted: Mapping[str, str | None], available: Sequence[str]) -> dict[str, str]:
-    """Return which of the available columns plays each role that the table has.
-
-    None looks for a usual name (user, user_id, userId, customer …); '-' leaves the role out. In a
-    log every row is a click, unless it marks random rows: then it must say which were clicked.
-    """
-    chosen: dict[str, str] = {}
-    by_form = {"".join(filter(str.isalnum, name.lower())): name for name in reversed(available)}
-    for role in (*COLUMNS, *(each for each in IMPRESSION_COLUMNS if each in wanted)):
-        name = wanted.get(role)
-        if role == "clicked" and name is None and "random" in wanted and "random" not in chosen:
-            continue
-        if name is None:
-            usual = (by_form[alias] for alias in _ALIASES[role].split() if alias in by_form)
-            name = next(usual, ABSENT)
-        elif name != ABSENT and name not in available:
-            raise DataError(_missing(role, name, available))
-        if name != ABSENT:
-            chosen[role] = name
-        elif role in ("user", "item", "clicked"):
-            raise DataError(_missing(role, None, available))
-    for role, name in chosen.items():
-        other = next(each for each, column in chosen.items() if column == name)
-        if other != role:
-            raise ConfigError(
-                f"every role must have a column of its own; found '{name}' for {other} and for "
-                f"{role}; name another, or leave one out with '-'"
-            )
-    return chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +41,63 @@ class Features:
     steps: tuple[Step, ...] = ()
 
 
+@dataclass(slots=True)
+class Table:
+    """What was read of a log: its columns, checked and encoded, in the order of the input."""
+
+    users: Vocabulary
+    items: Vocabulary
+    columns: dict[str, NDArray[Any]]
+    order: Order = "canonical"
+    name: str = "log"
+    source: str = ""
+    steps: list[Step] = field(default_factory=list)
+    user_features: FeatureTable | None = None
+    item_features: FeatureTable | None = None
+
+    @classmethod
+    def of(cls, log: Interactions) -> Table:
+        """Return the table of a log that is in order already."""
+        order: Order = "file" if log.in_file_order else "canonical"
+        rest = (log.name, log.source, list(log.steps), log.user_features, log.item_features)
+        return cls(log.users, log.items, dict(log.columns()), order, *rest)
+
+    def holding(self, columns: dict[str, Any]) -> Interactions:
+        """Return columns that are in order as a log, with all else that the table says."""
+        more = {"user_features": self.user_features, "item_features": self.item_features}
+        texts = {"name": self.name, "source": self.source, "steps": tuple(self.steps)}
+        return Interactions(self.users, self.items, **columns, **more, **texts)  # type: ignore[arg-type]
+
+    def ordered(self, duplicates: Duplicates = "all") -> Interactions:
+        """Return the rows in order; impressions of one pair are no repetitions."""
+        columns = self.columns
+        if self.order == "file":
+            rows = time_order(columns)
+        else:
+            rows = canonical_order(columns, self.users, self.items)
+        if rows is not None:
+            columns = {role: column[rows] for role, column in columns.items()}
+        log = self.holding(columns)
+        return log if "clicked" in columns else without_duplicates(log, duplicates, rows)
+
+
 def assemble(
     batches: Iterable[pl.DataFrame],
     roles: dict[str, str],
     *,
-    untyped: bool = False,
     duplicates: Duplicates = "all",
+    **settings: Any,
+) -> Interactions:
+    """Return the interactions in `batches`; the settings are those of `tabulate`."""
+    return tabulate(batches, roles, **settings).ordered(duplicates)
+
+
+def tabulate(
+    batches: Iterable[pl.DataFrame],
+    roles: dict[str, str],
+    *,
+    doubtful: Collection[str] = (),
+    untyped: bool = False,
     time_unit: TimeUnit | None = None,
     user_features: Features | None = None,
     item_features: Features | None = None,
@@ -98,13 +106,16 @@ def assemble(
     name: str = "log",
     source: str = "",
     steps: Sequence[Step] = (),
-) -> Interactions:
-    """Return the interactions in `batches`, whose columns are named by `roles`.
+) -> Table:
+    """Return what `batches` hold in the columns that are named by `roles`.
 
-    `steps` say what was done to the rows before.
+    A column in a `doubtful` role is taken only if its values fit. `steps` say what was done to the
+    rows before.
     """
     findings = Findings()
     builders = _builders(roles, findings, untyped=untyped, time_unit=time_unit)
+    for role in doubtful:
+        builders[role] = _Doubtful(role, builders[role])
     for batch in batches:
         for role, builder in builders.items():
             builder.add(batch[roles[role]], findings.n_rows + 1)
@@ -115,13 +126,17 @@ def assemble(
             "right one and that its export ended"
         )
     findings.raise_first()
+    done = [*steps, *_without_misfits(builders, roles, doubtful, findings.n_rows)]
     for role, features in (("user", user_features), ("item", item_features)):
         if include_unseen and features is not None:
             builders[role].add(_ids_like(features, builders[role]), findings.n_rows + 1)
     findings.raise_first()
-    columns = {role: builder.finish() for role, builder in builders.items()}
+    columns: dict[str, Any] = {}
     vocabularies = {}
-    for role in ("user", "item"):
+    for role, builder in builders.items():
+        columns[role] = builder.finish()
+        if role not in ("user", "item"):
+            continue
         vocabularies[role], index = columns[role]
         columns[role] = index[: findings.n_rows]  # without those of the features
         if len(vocabularies[role]) < 2:
@@ -130,27 +145,67 @@ def assemble(
                 f"in column '{roles[role]}'; check that this is the column of {role}s"
             )
     users, items = vocabularies["user"], vocabularies["item"]
-    done = [*steps, *builders["user"].steps, *builders["item"].steps]
+    for role in ("user", "item", "clicked"):
+        done += builders[role].steps if role in builders else ()
     if order == "file":
-        rows = time_order(columns)
         done.append(FILE_ORDER)
-    else:
-        rows = canonical_order(columns, users, items)
-    if rows is not None:
-        columns = {role: column[rows] for role, column in columns.items()}
-    interactions = Interactions(
-        users,
-        items,
-        **columns,
-        user_features=_aligned(user_features, users, "user", done),
-        item_features=_aligned(item_features, items, "item", done),
-        name=name,
-        source=source,
-        steps=tuple(done),
+    tables = (
+        _aligned(user_features, users, "user", done),
+        _aligned(item_features, items, "item", done),
     )
-    if "clicked" in columns:
-        return interactions  # a pair that is shown again is no repetition; see `taken_apart`
-    return without_duplicates(interactions, duplicates, rows)
+    return Table(users, items, columns, order, name, source, done, *tables)
+
+
+@dataclass(slots=True)
+class _Doubtful:
+    """A column that was found by a name which may mean something else."""
+
+    role: str
+    builder: Any
+    misfit: str | None = None  # why it is not what its name says
+
+    def __post_init__(self) -> None:
+        self.builder.findings = Findings()
+
+    @property
+    def steps(self) -> list[Step]:
+        return list(self.builder.steps)
+
+    def add(self, values: pl.Series, first_row: int) -> None:
+        """Take one batch, as long as the values fit."""
+        if self.misfit is None:
+            findings = self.builder.findings
+            findings.n_rows += len(values)
+            try:
+                self.builder.add(values, first_row)
+            except DataError as error:
+                self.misfit = str(error).rpartition("; ")[0]
+            else:
+                self.misfit = findings.first()
+
+    def finish(self) -> Any:
+        """Return the whole column."""
+        return self.builder.finish()
+
+
+def _without_misfits(
+    builders: dict[str, Any], roles: dict[str, str], doubtful: Collection[str], n_rows: int
+) -> list[Step]:
+    """Drop the columns whose values do not fit, and say so; and say what was taken."""
+    misfits = {role: builders[role].misfit for role in doubtful if builders[role].misfit}
+    steps = []
+    for role, why in misfits.items():
+        text = f"column '{roles[role]}' is not taken for {role}: {why}; if it is, correct it and "
+        text += f"name it with --{role} '{roles[role]}'"
+        steps.append(Step("columns", text, {"rows": n_rows}))
+        del builders[role]
+    if "clicked" in misfits and builders.pop("random", None):
+        text = f"column '{roles['random']}' is not taken for random: no column says what was "
+        steps.append(Step("columns", f"{text}clicked; name it with --clicked"))
+    if "clicked" in builders or any(role in builders for role in doubtful):
+        taken = ", ".join(f"{role} from '{roles[role]}'" for role in builders)
+        steps.append(Step("columns", f"took {taken}"))
+    return steps
 
 
 def _builders(
@@ -169,7 +224,7 @@ def _builders(
         "propensity": lambda name: NumberColumn(name, findings, *propensities, open_below=True),
         "position": lambda name: NumberColumn(name, findings, *positions, whole=True),
         "random": lambda name: FlagColumn(name, findings, "marks of random rows"),
-        "clicked": lambda name: FlagColumn(name, findings, "clicks"),
+        "clicked": lambda name: ClickColumn(name, findings),
     }
     return {role: made[role](column) for role, column in roles.items()}
 
@@ -201,20 +256,3 @@ def _ids_like(features: Features, column: IdColumn) -> pl.Series:
     if not column.is_text and features.untyped:
         return integers_of(ids)
     return ids
-
-
-def _missing(role: str, name: str | None, available: Sequence[str]) -> str:
-    """Return the sentence for a column that is not there, with the nearest that is."""
-    shown = ", ".join(f"'{column}'" for column in available[:12])
-    more = f" and {len(available) - 12:,} more" if len(available) > 12 else ""
-    if role == "clicked":
-        return (
-            "random rows must say in a column 'clicked' whether the user clicked (1) or not (0); "
-            f"found the columns {shown}{more}; name the column clicked, click, is_click or label"
-        )
-    nearest = difflib.get_close_matches(name or role, available, n=1, cutoff=0.5)
-    wanted = f"a column '{name}' for the {role}" if name else f"a column for the {role}"
-    advice = f"name it with {role}='{nearest[0]}'" if nearest else f"name it with {role}=…"
-    advice += f", on the command line with --{role}"
-    meant = f"did you mean '{nearest[0]}'" if name and nearest else advice
-    return f"the table must have {wanted}; found the columns {shown}{more}; {meant}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from counterplay.data.vocabulary import Vocabulary
 
 Order = Literal["canonical", "file"]
+AT_ONCE = 1 << 20  # rows that are worked on at a time, where there may be very many
 _FIRST_KEYS = {"user", "time", "item"}
 _MIX_BITS = 24  # more would need a second pass of sorting; the few that collide go by item
 
@@ -44,6 +46,91 @@ def canonical_order(
         still = _repeats(group, key)
         places, group = places[still], _runs(group[still], key[still])
     return order
+
+
+def arranged(
+    columns: dict[str, NDArray[Any]],
+    users: Vocabulary,
+    items: Vocabulary,
+    order: Order,
+    *,
+    at_once: int = AT_ONCE,
+) -> dict[str, NDArray[Any]]:
+    """Return columns in order; those given are given up, so that only one is held twice.
+
+    Rows are moved to blocks of users, column by column, and then sorted within each block.
+    """
+    offsets = np.zeros(len(users) + 1, dtype=np.int64)
+    for part in slices(len(columns["user"]), at_once):
+        offsets[1:] += np.bincount(columns["user"][part], minlength=len(users))
+    np.cumsum(offsets, out=offsets)
+    blocks = user_blocks(offsets, at_once)
+    target = None
+    if len(blocks) > 1 and not in_order(columns["user"]):
+        target = _targets(columns["user"], offsets, blocks, at_once)
+    found: dict[str, NDArray[Any]] = {}
+    for name in list(columns):
+        column = columns.pop(name)
+        if target is None:
+            found[name] = column if column.flags.writeable else column.copy()
+            continue
+        found[name] = np.empty_like(column)
+        for part in slices(len(column), at_once):
+            found[name][target[part]] = column[part]
+        del column
+    del target
+    for first, last in blocks:
+        rows = slice(int(offsets[first]), int(offsets[last]))
+        block = {name: column[rows] for name, column in found.items()}
+        block["user"] = block["user"] - np.int32(first)
+        if order == "file":
+            places = time_order(block)
+        else:
+            own = type(users)(users.ids[first:last])
+            places = canonical_order(block, own, items)
+        if places is not None:
+            for column in found.values():
+                column[rows] = column[rows][places]
+    return found
+
+
+def _targets(
+    user: NDArray[np.int32], offsets: NDArray[np.int64], blocks: list[tuple[int, int]], at_once: int
+) -> NDArray[Any]:
+    """Return where each row goes, so that the rows of each block of users lie together, `[n]`."""
+    firsts = np.array([first for first, _ in blocks])
+    block_of = np.zeros(len(offsets) - 1, dtype=np.uint16 if len(blocks) < 1 << 16 else np.int64)
+    block_of[firsts[1:]] = 1
+    np.cumsum(block_of, out=block_of)
+    free = offsets[firsts]  # the next place in each block
+    target = np.empty(len(user), dtype=np.uint32 if len(user) < 1 << 32 else np.int64)
+    for part in slices(len(user), at_once):
+        block = block_of[user[part]]
+        order = np.argsort(block, kind="stable")
+        counts = np.bincount(block, minlength=len(blocks))
+        place = np.repeat(free - np.cumsum(counts) + counts, counts) + np.arange(len(block))
+        target[part][order] = place
+        free += counts
+    return target
+
+
+def slices(n_rows: int, at_once: int = AT_ONCE) -> Iterator[slice]:
+    """Yield the parts of so many rows, in order."""
+    for begin in range(0, n_rows, at_once):
+        yield slice(begin, min(begin + at_once, n_rows))
+
+
+def user_blocks(offsets: NDArray[np.int64], at_once: int = AT_ONCE) -> list[tuple[int, int]]:
+    """Return ranges of users that have about so many rows together, none of them without rows."""
+    n_users, n_rows = len(offsets) - 1, int(offsets[-1])
+    cuts = np.searchsorted(offsets, np.arange(at_once, n_rows, at_once))
+    edges = np.unique(np.concatenate([[0], cuts, [n_users]])).tolist()
+    return [(first, last) for first, last in pairwise(edges) if offsets[first] < offsets[last]]
+
+
+def in_order(column: NDArray[Any]) -> bool:
+    """Tell whether a column ascends."""
+    return bool((column[1:] >= column[:-1]).all())
 
 
 def time_order(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.int64] | None:

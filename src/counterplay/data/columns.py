@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import polars as pl
 
+from counterplay.data.findings import Step
 from counterplay.errors import DataError
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ class _Column:
         return not bad.any()
 
     def finish(self) -> NDArray[Any]:
-        """Return the whole column."""
-        return np.concatenate(self._batches)
+        """Return the whole column; its batches are given up."""
+        return joined(self._batches)
 
 
 @dataclass(slots=True)
@@ -105,6 +106,60 @@ class FlagColumn(_Column):
         must = f"{self.what} must be true or false (or 1 and 0, yes and no)"
         if self._all_good(must, flags.is_null(), values, first_row):
             self._batches.append(flags.to_numpy())
+
+
+@dataclass(slots=True)
+class ClickColumn(_Column):
+    """Clicks: flags, or counts of which those above 0 are clicks."""
+
+    n_counts: int = field(default=0, init=False)  # rows with more than one click
+
+    def add(self, values: pl.Series, first_row: int) -> None:
+        """Take one batch."""
+        must = "clicks must be true or false (or 1 and 0, yes and no), or counts of 0 or more"
+        if values.dtype == pl.Boolean and not values.has_nulls():
+            self._batches.append(values.to_numpy())
+            return
+        numbers = values
+        if values.dtype == pl.String:
+            text = values.str.to_lowercase().str.strip_chars()
+            flags = text.replace_strict(_FLAGS, default=None, return_dtype=pl.Boolean)
+            numbers = flags.cast(pl.Float64).fill_null(text.cast(pl.Float64, strict=False))
+        elif not values.dtype.is_numeric() and values.dtype not in (pl.Boolean, pl.Null):
+            raise DataError(
+                f"{must}; found column '{self.name}' of type {values.dtype}; convert it, or leave "
+                "it out with '-'"
+            )
+        if not numbers.dtype.is_integer():
+            numbers = numbers.cast(pl.Float64, strict=False)
+        good = numbers >= 0
+        if numbers.dtype.is_float():
+            good &= numbers.is_finite() & (numbers == numbers.floor())
+        if self._all_good(must, ~good.fill_null(value=False), values, first_row):
+            self.n_counts += int((numbers > 1).sum())
+            self._batches.append((numbers > 0).to_numpy())
+
+    @property
+    def steps(self) -> list[Step]:
+        """Say how many rows had several clicks."""
+        if not self.n_counts:
+            return []
+        text = f"{self.n_counts:,} rows have more than one click in column '{self.name}'"
+        return [Step("clicks", f"{text}; each is one clicked row", {"rows": self.n_counts})]
+
+
+def joined(batches: list[NDArray[Any]]) -> NDArray[Any]:
+    """Return one array of all batches, which are freed on the way."""
+    if len(batches) == 1:
+        return batches.pop()
+    kind = np.result_type(*batches) if batches else np.float64
+    whole = np.empty(sum(map(len, batches)), dtype=kind)
+    end = len(whole)
+    while batches:
+        batch = batches.pop()
+        whole[end - len(batch) : end] = batch
+        end -= len(batch)
+    return whole
 
 
 def numbers_of(values: pl.Series, name: str, *, whole: bool = False) -> pl.Series:
@@ -190,7 +245,7 @@ class TimeColumn(_Column):
 
     def finish(self) -> NDArray[np.int64]:
         """Return the whole column."""
-        raw = np.concatenate(self._batches)
+        raw = joined(self._batches)
         if not self._numeric:
             return raw.astype(np.int64, copy=False)
         scale = _MICROSECONDS[self.unit or _unit_of(raw)]
@@ -203,8 +258,14 @@ class TimeColumn(_Column):
             )
         if raw.dtype.kind == "f":
             return np.round(raw * scale).astype(np.int64)
-        whole = raw.astype(np.int64, copy=False)
-        return whole * np.int64(scale) if scale >= 1 else whole // np.int64(1 / scale)
+        if not raw.flags.writeable:
+            raw = raw.astype(np.int64)
+        whole = raw.astype(np.int64, copy=False)  # a copy of the input, which may be changed
+        if scale >= 1:
+            whole *= np.int64(scale)
+        else:
+            whole //= np.int64(1 / scale)
+        return whole
 
 
 def _unit_of(raw: NDArray[Any]) -> TimeUnit:

@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import pyarrow.parquet as pq
 
+from counterplay.data.canonical import slices
 from counterplay.data.features import FeatureTable
 from counterplay.data.files import check_digest, digests_of, read_json, sealed
 from counterplay.data.formats import first_line
@@ -71,7 +73,7 @@ def save(log: Interactions | Split, directory: str | Path, *, overwrite: bool = 
                 _write_columns(folder / _RANDOM, dict(log.random.columns()))
             if log.unclicked is not None and log.unclicked_part is not None:
                 columns = dict(log.unclicked.columns()) | {"part": log.unclicked_part}
-                _write_columns(folder / _UNCLICKED, columns)
+                _write_many(folder / _UNCLICKED, columns)
             split = {"kind": log.kind, "counts": log.counts, "cold": log.cold_counts}
             split["fingerprint"] = log.fingerprint
         description = {
@@ -178,8 +180,24 @@ def describe(directory: str | Path) -> dict[str, Any]:
 
 
 def _write_columns(path: Path, columns: dict[str, NDArray[Any]]) -> None:
-    series = {name: pl.Series(column).cast(_TYPES[name]) for name, column in columns.items()}
-    pl.DataFrame(series).write_parquet(path)
+    _frame(columns).write_parquet(path)
+
+
+def _frame(columns: dict[str, NDArray[Any]]) -> pl.DataFrame:
+    return pl.DataFrame(
+        {name: pl.Series(column).cast(_TYPES[name]) for name, column in columns.items()}
+    )
+
+
+def _write_many(path: Path, columns: dict[str, NDArray[Any]]) -> None:
+    """Write columns that may be very long, some rows at a time, so that none is held twice."""
+    types = pl.DataFrame(schema={name: _TYPES[name] for name in columns}).to_arrow().schema
+    with pq.ParquetWriter(path, types, compression="lz4", use_dictionary=False) as writer:
+        for part in slices(len(columns["user"])):
+            series = {
+                name: pl.Series(each[part]).cast(_TYPES[name]) for name, each in columns.items()
+            }
+            writer.write_table(pl.DataFrame(series).to_arrow().cast(types))
 
 
 def _read_columns(path: Path, wanted: tuple[str, ...]) -> dict[str, NDArray[Any]]:

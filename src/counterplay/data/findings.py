@@ -62,14 +62,20 @@ class Findings:
         self._counts[column, must] += count
         self._first.setdefault((column, must), (row, value, advice))
 
+    def first(self) -> str | None:
+        """Return the rule that the earliest offending row breaks, and what was found; or None."""
+        if not self._first:
+            return None
+        (column, must), found = min(self._first.items(), key=lambda item: item[1][0])
+        row, value, _ = found
+        shown = shortened(value) if isinstance(value, str) else repr(value)
+        return (
+            f"{must}; found {self._counts[column, must]:,} of {self.n_rows:,} rows where column "
+            f"'{column}' breaks that, the first at row {row:,} with {shown}"
+        )
+
     def raise_first(self) -> None:
         """Raise a DataError for the earliest offending row, if there is any."""
-        if not self._first:
-            return
-        (column, must), found = min(self._first.items(), key=lambda item: item[1][0])
-        row, value, advice = found
-        shown = shortened(value) if isinstance(value, str) else repr(value)
-        raise DataError(
-            f"{must}; found {self._counts[column, must]:,} of {self.n_rows:,} rows where column "
-            f"'{column}' breaks that, the first at row {row:,} with {shown}; {advice}"
-        )
+        if found := self.first():
+            advice = min(self._first.values(), key=lambda each: each[0])[2]
+            raise DataError(f"{found}; {advice}")

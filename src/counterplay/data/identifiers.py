@@ -92,7 +92,9 @@ class IdColumn:
             )
         text = [batch for batch in self._text if len(batch)]
         if not text:
-            return encode_integers([batch for batch in self._integers if len(batch)])
+            integers = [batch for batch in self._integers if len(batch)]
+            self._integers.clear()
+            return encode_integers(integers)
         texts = Texts.of(text)
         self._check(texts)
         return texts.encode(self._read(texts) if self.untyped else texts.ids)

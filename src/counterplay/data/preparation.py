@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from counterplay.data.assembly import Table
 from counterplay.data.canonical import Order
 from counterplay.data.columns import TimeUnit
 from counterplay.data.datasets import DATASETS, Dataset, dataset_at, read_dataset
 from counterplay.data.filters import Duplicates, filter_by_events, k_core, without_duplicates
 from counterplay.data.formats import FileFormat, Progress
-from counterplay.data.impressions import in_ids_of, parts_of, taken_apart
+from counterplay.data.impressions import in_ids_of, of_clicks, parts_of, taken_apart
 from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS
-from counterplay.data.readers import read
+from counterplay.data.joins import join, microseconds_of
+from counterplay.data.readers import read_table
+from counterplay.data.roles import ABSENT
 from counterplay.data.splits import (
     Split,
     cold_notes,
@@ -25,14 +28,17 @@ from counterplay.data.splits import (
     split_at_random,
     split_by_time,
 )
-from counterplay.errors import ConfigError, CounterplayWarning
+from counterplay.errors import ConfigError, CounterplayWarning, DataError
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
 
 SplitKind = Literal["auto", "leave-last-two", "time", "random", "none"]
-_READING = (*COLUMNS, *IMPRESSION_COLUMNS, "time_unit", "user_features", "item_features")
+_READING = (
+    *(*COLUMNS, *IMPRESSION_COLUMNS, "impressions", "window"),
+    *("time_unit", "user_features", "item_features"),
+)
 _HEEDED: dict[str, tuple[str, ...]] = {
     "time": ("validation", "test", "validation_from", "test_from"),
     "random": ("validation", "test", "seed"),
@@ -56,6 +62,8 @@ class Preparation(BaseModel):
     position: str | None = None
     random: str | None = None
     clicked: str | None = None
+    impressions: Path | None = None  # what was shown, beside a log of clicks
+    window: str | None = None  # how long after it a click may come; by default an hour
     time_unit: TimeUnit | None = None
     user_features: Path | None = None
     item_features: Path | None = None
@@ -87,37 +95,53 @@ class Preparation(BaseModel):
 
 
 def prepare(
-    source: object, plan: Preparation | None = None, *, progress: Progress | None = None
+    source: object,
+    plan: Preparation | None = None,
+    *,
+    impressions: object = None,
+    progress: Progress | None = None,
 ) -> Interactions | Split:
     """Read, filter and split a log by `plan`; without a split the result is Interactions.
 
-    The source is a file, the folder of a known dataset, or a frame. Held-out rows whose user or
-    item has no training row are counted in a warning.
+    The source is a file, the folder of a known dataset, or a frame. `impressions`, a file or a
+    frame, says what was shown, where the log is one of clicks. Held-out rows whose user or item has
+    no training row are counted in a warning.
     """
-    made = _made(source, plan or Preparation(), progress)
+    made = _made(source, plan or Preparation(), impressions, progress)
     for note in cold_notes(made) if isinstance(made, Split) else ():
         warnings.warn(note, CounterplayWarning, stacklevel=2)
     return made
 
 
-def _made(source: object, plan: Preparation, progress: Progress | None) -> Interactions | Split:
+def _made(
+    source: object, plan: Preparation, impressions: object, progress: Progress | None
+) -> Interactions | Split:
     path = Path(source) if isinstance(source, str | Path) else None
     known = _dataset(path, plan.format) if path else None
-    log: Interactions | Split
+    log: Interactions | Split | Table
     if known and path:
+        if impressions is not None:
+            raise ConfigError(
+                f"impressions go with a log of clicks; found {known.title}, which has all that is "
+                "known; leave them out"
+            )
         log = _read_known(known, path, plan, progress)
     else:
-        options = plan.model_dump(include={*_READING, "format", "duplicates", "order", "name"})
-        log = read(source, **options, progress=progress)
+        log = _table(
+            source, plan, plan.impressions if impressions is None else impressions, progress
+        )
     if isinstance(log, Split):
         if plan.split == "auto":
             _refuse_unused(plan, "dataset's own")
             return log
         log = log.interactions
-    shown, (log, unclicked, random) = log.clicked is not None, taken_apart(log)
-    if shown:
+    unclicked = random = None
+    if isinstance(log, Table) and "clicked" not in log.columns:
+        log = of_clicks(log, plan.duplicates)
+    elif isinstance(log, Table) or log.clicked is not None:
+        log, unclicked, random = taken_apart(log)
         log = without_duplicates(log, plan.duplicates)
-    if known and plan.duplicates != "all":
+    elif plan.duplicates != "all":
         others = tuple(step for step in log.steps if step.kind != "duplicates")
         log = without_duplicates(replace(log, steps=others), plan.duplicates)
     if plan.threshold is not None:
@@ -138,11 +162,46 @@ def _made(source: object, plan: Preparation, progress: Progress | None) -> Inter
     if random is not None:
         made = replace(made, random=in_ids_of(random, made.interactions))
     if unclicked is not None:
-        rows = replace(unclicked, clicked=None, rating=None, exposed=None)
-        rows = in_ids_of(rows, made.interactions, what="impressions without a click")
+        rows = in_ids_of(unclicked, made.interactions, what="impressions without a click")
         rng = Streams(plan.seed or 0).numpy("split", "unclicked")
         made = replace(made, unclicked=rows, unclicked_part=parts_of(rows, made, rng))
     return made
+
+
+def _table(
+    source: object, plan: Preparation, impressions: object, progress: Progress | None
+) -> Table:
+    """Read what is no known dataset, and join the impressions beside it."""
+    if plan.window is not None and impressions is None:
+        raise ConfigError(
+            f"a window is for a file of impressions; found window={plan.window} without one; name "
+            "the file with impressions=…, on the command line with --impressions, or leave it out"
+        )
+    window = microseconds_of(plan.window or "1h")
+    wanted = {role: getattr(plan, role) for role in (*COLUMNS, *IMPRESSION_COLUMNS)}
+    how = plan.model_dump(include={"order", "time_unit"})
+    table = read_table(
+        source,
+        wanted | ({} if impressions is None else {"random": ABSENT}),
+        format=plan.format,  # type: ignore[arg-type]
+        features={"user": plan.user_features, "item": plan.item_features},
+        progress=progress,
+        name=plan.name,
+        **how,
+    )
+    if impressions is None:
+        return table
+    clicked = table.columns.pop("clicked", None)
+    if clicked is not None and not clicked.all():
+        raise DataError(
+            "a log beside a file of impressions must be one of clicks; found "
+            f"{int((~clicked).sum()):,} of {len(clicked):,} rows that were not clicked; leave "
+            "--impressions out, or give the clicks alone"
+        )
+    del wanted["clicked"]
+    wanted |= dict.fromkeys(("rating", "exposed"), ABSENT)
+    shown = read_table(impressions, wanted, second=True, progress=progress, **how)
+    return join(table, shown, window)
 
 
 def _dataset(path: Path, name: str | None) -> Dataset | None:

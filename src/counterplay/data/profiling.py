@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterplay.data.canonical import begins
+from counterplay.data.splits import Split
 from counterplay.display import RANGE, Convertible, Shown, flat, pairs
 from counterplay.errors import DataError
 
@@ -42,6 +43,11 @@ class Profile(Shown, Convertible):
     exposed_share: float | None  #: Share of rows flagged as exposed.
     propensity_range: tuple[float, float, float] | None  #: Lowest, mean and highest propensity.
     features: dict[str, list[str]]  #: Names of user and item features.
+    n_organic: int | None = None  #: Clicks that were not exposed, where the log tells.
+    position_range: tuple[float, float, float] | None = None  #: Lowest, mean and highest.
+    n_impressions: int | None = None  #: Rows that were shown, clicked or not; not the random ones.
+    click_rate: float | None = None  #: Share of the impressions that were clicked.
+    n_random: int | None = None  #: Random rows.
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
@@ -49,7 +55,8 @@ class Profile(Shown, Convertible):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one row of flat values."""
-        return [flat(self.to_dict(), {"rating_range": RANGE, "propensity_range": RANGE})]
+        ranges = ("rating_range", "propensity_range", "position_range")
+        return [flat(self.to_dict(), dict.fromkeys(ranges, RANGE))]
 
     def summary(self) -> dict[str, str]:
         """Return what matters in words, by what it is about."""
@@ -66,9 +73,15 @@ class Profile(Shown, Convertible):
             odd = self.n_implausible_times or 0
             rows["time"] = f"{self.first_time} to {self.last_time}; {odd:,} implausible"
         if self.exposed_share is not None:
-            rows["exposed"] = f"{self.exposed_share:.1%} of rows"
+            rows["exposed"] = f"{self.exposed_share:.1%} of clicks; {self.n_organic or 0:,} organic"
+        if self.n_impressions is not None and self.click_rate is not None:
+            rows["impressions"] = f"{self.n_impressions:,}, {self.click_rate:.2%} of them clicked"
+        if self.position_range:
+            rows["positions"] = _in_words(*self.position_range)
         if self.propensity_range:
             rows["propensity"] = _in_words(*self.propensity_range)
+        if self.n_random is not None:
+            rows["random rows"] = f"{self.n_random:,}"
         for role, names in self.features.items():
             rows[f"{role} features"] = ", ".join(names)
         return rows
@@ -81,8 +94,31 @@ class Profile(Shown, Convertible):
         return pairs(self.summary())
 
 
-def profile(log: Interactions) -> Profile:
-    """Look at a log as a whole."""
+def understood(found: Interactions | Split) -> dict[str, str]:
+    """Say how the rows and the columns of a log were understood, in two or three lines."""
+    split = found if isinstance(found, Split) else None
+    log = found.interactions if isinstance(found, Split) else found
+    counts = {"ratings" if log.is_explicit else "clicks": len(log)}
+    if log.exposed is not None:
+        counts["of them organic"] = len(log) - int(log.exposed.sum())
+    if split is not None and split.unclicked is not None:
+        counts["impressions without a click"] = len(split.unclicked)
+    if split is not None and split.random is not None:
+        counts["random rows"] = len(split.random)
+    n_rows = sum(counts.values()) - counts.get("of them organic", 0)
+    kinds = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    said = {"log": f"{n_rows:,} rows: {kinds}"}
+    texts = [step.text for step in log.steps if step.kind == "columns"]
+    taken = [text for text in texts if text.removeprefix("impressions: ").startswith("took ")]
+    said["columns"] = "; ".join(taken) or ", ".join(name for name, _ in log.columns())
+    others = [text for text in texts if text not in taken]
+    return said | ({"not taken": "; ".join(others)} if others else {})
+
+
+def profile(found: Interactions | Split) -> Profile:
+    """Look at a log as a whole, and at the impressions beside its split."""
+    split = found if isinstance(found, Split) else None
+    log = found.interactions if isinstance(found, Split) else found
     if len(log) == 0:
         raise DataError(
             "a profile needs rows; found an empty log; look at a part of the split that has some"
@@ -92,6 +128,7 @@ def profile(log: Interactions) -> Profile:
     n_distinct = int(begins(pairs).sum())
     by_item = np.bincount(log.item, minlength=log.n_items)
     tables = {"user": log.user_features, "item": log.item_features}
+    ranges = {f"{name}_range": _range(getattr(log, name)) for name in ("position", "propensity")}
     return Profile(
         name=log.name,
         feedback="explicit" if log.is_explicit else "implicit",
@@ -108,9 +145,31 @@ def profile(log: Interactions) -> Profile:
         last_time=None if time is None else _iso(int(time.max())),
         n_implausible_times=None if time is None else _n_implausible(time),
         exposed_share=None if log.exposed is None else float(log.exposed.mean()),
-        propensity_range=_range(log.propensity),
         features={role: table.frame.columns for role, table in tables.items() if table},
+        n_organic=None if log.exposed is None else len(log) - int(log.exposed.sum()),
+        **ranges | ({} if split is None else _shown(split)),
     )
+
+
+def _shown(split: Split) -> dict[str, Any]:
+    """Return what is known of the impressions beside a split; ranges are of all that was shown."""
+    log, others = split.interactions, split.unclicked
+    found: dict[str, Any] = {}
+    if split.random is not None:
+        found["n_random"] = len(split.random)
+    if others is None:
+        return found
+    clicks = log if log.exposed is None else log.take(log.exposed)
+    n_shown = len(clicks) + len(others)
+    found |= {"n_impressions": n_shown, "click_rate": len(clicks) / n_shown}
+    for name in ("position", "propensity"):
+        ranges = [_range(getattr(rows, name)) for rows in (clicks, others) if len(rows)]
+        known = [each for each in ranges if each is not None]
+        if len(known) == len(ranges):
+            lows, means, highs = zip(*known, strict=True)
+            sizes = [len(rows) for rows in (clicks, others) if len(rows)]
+            found[f"{name}_range"] = min(lows), float(np.average(means, weights=sizes)), max(highs)
+    return found
 
 
 def gini(counts: NDArray[np.integer]) -> float:
@@ -127,7 +186,7 @@ def _quantiles(counts: NDArray[np.integer]) -> dict[str, float]:
     return {f"{level:.0%}": float(value) for level, value in zip(QUANTILES, values, strict=True)}
 
 
-def _range(values: NDArray[np.floating] | None) -> tuple[float, float, float] | None:
+def _range(values: NDArray[Any] | None) -> tuple[float, float, float] | None:
     if values is None:
         return None
     return float(values.min()), float(values.mean(dtype=np.float64)), float(values.max())

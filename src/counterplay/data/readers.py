@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-import numpy as np
 import polars as pl
-import pyarrow as pa
 
-from counterplay.data.assembly import ABSENT, Features, assemble, columns_of
+from counterplay.data.assembly import Features, Table, tabulate
 from counterplay.data.canonical import Order
 from counterplay.data.columns import TimeUnit
 from counterplay.data.filters import Duplicates
 from counterplay.data.findings import Step
-from counterplay.data.formats import (
-    UNREADABLE,
-    FileFormat,
-    Progress,
-    first_line,
-    format_of,
-    readable,
-    refuse_mixed_ids,
-)
-from counterplay.data.identifiers import raise_mixed
-from counterplay.data.interactions import COLUMNS
+from counterplay.data.formats import FileFormat, Progress, format_of, readable, refuse_mixed_ids
+from counterplay.data.frames import as_frame, column_names, convertible
+from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS
+from counterplay.data.lists import one_a_row
+from counterplay.data.roles import ABSENT, columns_of, doubtful
 from counterplay.data.scans import BATCH_ROWS, scan
-from counterplay.errors import ConfigError, CounterplayError, DataError
+from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from counterplay.data.interactions import Interactions
 
 _UNTYPED = ("csv", "tsv")
@@ -49,7 +41,7 @@ def read(
     propensity: str | None = None,
     position: str | None = None,
     random: str | None = ABSENT,
-    clicked: str | None = None,
+    clicked: str | None = ABSENT,
     format: FileFormat | None = None,  # noqa: A002 - the word that everybody looks for
     time_unit: TimeUnit | None = None,
     duplicates: Duplicates = "all",
@@ -73,7 +65,8 @@ def read(
         propensity: Column of logged propensities.
         position: Column of positions in the list that was shown.
         random: Column that marks impressions whose item was drawn at random; None looks for one.
-        clicked: Column of clicks (detected if omitted, where random rows are marked).
+        clicked: Column of clicks: flags, or counts of 0 or more. None looks for one; by default
+            every row is a click, unless random rows are marked.
         format: File format (detected from the file name if omitted).
         time_unit: Unit of numeric times: s, ms, us or ns (detected from their size if omitted).
         duplicates: What to do with repeated pairs: keep all, first, last, or error.
@@ -90,15 +83,22 @@ def read(
         >>> log.user, log.item
         (array([0, 1, 1], dtype=int32), array([1, 0, 1], dtype=int32))
     """
-    settings: dict[str, Any] = {"duplicates": duplicates, "order": order, "time_unit": time_unit}
-    _check_choices(settings | {"format": format})
-    settings |= {"include_unseen": include_unseen, "name": name}
-    columns = (user, item, rating, time, exposed, propensity, position)
-    wanted = dict(zip(COLUMNS, columns, strict=True)) | {"random": random, "clicked": clicked}
-    features = {"user": user_features, "item": item_features}
-    if isinstance(source, str | Path):
-        return _read_file(Path(source), format, wanted, features, progress, settings)
-    return _read_frame(source, wanted, features, settings)
+    _check_choices({"duplicates": duplicates})
+    if clicked == ABSENT and random != ABSENT:
+        clicked = None  # random rows must tell
+    columns = (user, item, rating, time, exposed, propensity, position, random, clicked)
+    table = read_table(
+        source,
+        dict(zip((*COLUMNS, *IMPRESSION_COLUMNS), columns, strict=True)),
+        format=format,
+        features={"user": user_features, "item": item_features},
+        progress=progress,
+        order=order,
+        time_unit=time_unit,
+        include_unseen=include_unseen,
+        name=name,
+    )
+    return table.ordered(duplicates)
 
 
 def read_impressions(
@@ -112,24 +112,53 @@ def read_impressions(
         item: Item-ID column (detected if omitted).
     """
     wanted = dict.fromkeys(COLUMNS, ABSENT) | {"user": user, "item": item, "clicked": None}
-    features = {"user": None, "item": None}
-    if isinstance(source, str | Path):
-        return _read_file(Path(source), None, wanted, features, None, {"name": None})
-    return _read_frame(source, wanted, features, {"name": None})
+    return read_table(source, wanted).ordered()
 
 
-def _read_frame(
+def read_table(
     source: object,
     wanted: Mapping[str, str | None],
+    *,
+    format: FileFormat | None = None,  # noqa: A002 - as in `read`
+    features: Mapping[str, object] | None = None,
+    progress: Progress | None = None,
+    second: bool = False,
+    **settings: Any,
+) -> Table:
+    """Read the columns that play the `wanted` roles, in the order of the input; see `read`.
+
+    In a `second` table, what is named for the first one may have a usual name.
+    """
+    _check_choices({each: settings.get(each) for each in ("time_unit", "order")})
+    _check_choices({"format": format})
+    given = dict(features or {})
+    find = partial(columns_of, wanted, second=second)
+    if isinstance(source, str | Path):
+        return _of_file(Path(source), format, wanted, find, given, progress, settings)
+    return _of_frame(source, wanted, find, given, settings)
+
+
+def _of_frame(
+    source: object,
+    wanted: Mapping[str, str | None],
+    find: Callable[..., dict[str, str]],
     features: Mapping[str, object],
     settings: dict[str, Any],
-) -> Interactions:
-    roles = columns_of(wanted, column_names(source))
+) -> Table:
+    names = column_names(source)
+    roles = find(names)
     table = as_frame(source, sorted(roles.values()))
-    settings |= {"name": settings["name"] or "log", "source": f"a frame of {table.height:,} rows"}
+    if isinstance(table.schema[roles["item"]], pl.List):
+        roles = find(names, lists=True)
+        table = as_frame(source, sorted(roles.values()))
+    settings |= {"name": settings.get("name") or "log"}
+    settings |= {"source": f"a frame of {table.height:,} rows"}
     with convertible():
         tables = _feature_tables(features, roles)
-        return assemble(table.iter_slices(BATCH_ROWS), roles, **tables, **settings)
+        shown = one_a_row(table.schema, roles, wanted)
+        rows = shown.rows(table.iter_slices(BATCH_ROWS))
+        unsure = doubtful(shown.roles, wanted)
+        return tabulate(rows, shown.roles, doubtful=unsure, steps=shown.steps, **tables, **settings)
 
 
 def _check_choices(values: Mapping[str, object]) -> None:
@@ -141,34 +170,42 @@ def _check_choices(values: Mapping[str, object]) -> None:
             )
 
 
-def _read_file(
+def _of_file(
     path: Path,
     kind: FileFormat | None,
     wanted: Mapping[str, str | None],
+    find: Callable[..., dict[str, str]],
     features: Mapping[str, object],
     progress: Progress | None,
     settings: dict[str, Any],
-) -> Interactions:
+) -> Table:
     with readable(path, kind or "log"):
         str(path).encode()  # a name that is no text cannot be handed on
         kind = kind or format_of(path)
     with readable(path, kind):
         rows = scan(path, kind)
-        roles = columns_of(wanted, rows.frame.collect_schema().names())
+        schema = rows.frame.collect_schema()
+        roles = find(schema.names())
+        if isinstance(schema[roles["item"]], pl.List):
+            roles = find(schema.names(), lists=True)
         if kind == "ndjson":
             refuse_mixed_ids(path, rows.frame, [roles["user"], roles["item"]])
     tables = _feature_tables(features, roles)
-    settings |= {"name": settings["name"] or path.name.split(".")[0], "source": str(path)}
+    settings |= {"name": settings.get("name") or path.name.split(".")[0], "source": str(path)}
+    shown = one_a_row(schema, roles, wanted)
+    shown.steps.extend(rows.steps)
     with readable(path, kind):
-        batches = rows.batches(sorted(roles.values()), progress)
-        return assemble(
-            batches, roles, untyped=kind in _UNTYPED, steps=rows.steps, **tables, **settings
-        )
+        batches = shown.rows(rows.batches(sorted(roles.values()), progress))
+        unsure, untyped = doubtful(shown.roles, wanted), kind in _UNTYPED
+        return tabulate(
+            batches, shown.roles, doubtful=unsure, untyped=untyped, steps=shown.steps,
+            **tables, **settings,
+        )  # fmt: skip
 
 
 def _feature_tables(sources: Mapping[str, object], roles: dict[str, str]) -> dict[str, Any]:
     """Read the feature tables of users and items."""
-    return {f"{role}_features": _features(sources[role], roles[role]) for role in ("user", "item")}
+    return {f"{role}_features": _features(each, roles[role]) for role, each in sources.items()}
 
 
 def _features(source: object, id_column: str) -> Features | None:
@@ -210,80 +247,3 @@ def _typed(frame: pl.DataFrame, id_column: str) -> pl.DataFrame:
     return frame.with_columns(
         number for text, number in numbers if number.null_count() == text.null_count() < len(number)
     )
-
-
-def column_names(source: object) -> list[str]:
-    """Return the names of a frame's columns; each must occur once among those that are used."""
-    if isinstance(source, pl.LazyFrame):
-        with convertible():
-            return source.collect_schema().names()
-    if isinstance(source, Mapping):
-        return [str(name) for name in source]
-    if not hasattr(source, "__arrow_c_stream__") or not _names(source):
-        raise ConfigError(
-            "a log must be a path, a frame that speaks Arrow or a mapping of arrays; found "
-            f"{type(source).__name__}; convert it, for example to a polars or pandas frame"
-        )
-    return _names(source)
-
-
-def as_frame(source: object, columns: Sequence[str] | None = None) -> pl.DataFrame:
-    """Return some columns of any frame or mapping, by default all, as a polars frame."""
-    names = column_names(source)
-    wanted = list(names if columns is None else columns)
-    repeated = [name for name, count in Counter(names).items() if count > 1 and name in wanted]
-    if repeated:
-        raise DataError(
-            f"a column must have a name of its own; found '{repeated[0]}' "
-            f"{names.count(repeated[0])} times; rename one of them"
-        )
-    with convertible(source, wanted):
-        return _convert(source, wanted)
-
-
-@contextmanager
-def convertible(source: object = None, columns: Sequence[str] = ()) -> Iterator[None]:
-    """Turn what goes wrong while a frame is converted into one sentence."""
-    try:
-        yield
-    except CounterplayError:
-        raise
-    except (*UNREADABLE, OverflowError, TypeError) as error:
-        _look_for_mixed(source, columns)
-        raise DataError(
-            "the columns of a frame must each be of one type that Arrow knows, and of one length; "
-            f"found {first_line(error)}; correct the frame"
-        ) from None
-
-
-def _names(source: object) -> list[str]:
-    names = getattr(source, "column_names", None)  # Arrow; its `columns` are the data
-    if names is None:
-        schema = getattr(source, "schema", None)
-        names = getattr(source, "columns", getattr(schema, "names", None))
-    return [] if names is None or callable(names) else [str(name) for name in names]
-
-
-def _convert(source: Any, columns: list[str]) -> pl.DataFrame:
-    if isinstance(source, pl.LazyFrame):
-        return source.select(columns).collect()
-    if isinstance(source, Mapping):
-        arrays = {str(name): values for name, values in source.items() if str(name) in columns}
-        for name, values in arrays.items():
-            if isinstance(values, np.ndarray) and values.dtype.kind == "M":
-                arrays[name] = values.astype("datetime64[us]")  # a unit that polars knows
-        return pl.DataFrame(arrays).select(columns)
-    if isinstance(source, pa.Table):
-        return pl.DataFrame(source.select(columns))
-    if hasattr(source, "loc"):  # pandas: leave out what is not wanted before converting
-        chosen = source.loc[:, [name for name in source.columns if str(name) in columns]]
-        source = chosen.set_axis([str(name) for name in chosen.columns], axis=1)
-    return pl.DataFrame(source).select(columns)
-
-
-def _look_for_mixed(source: Any, columns: Sequence[str]) -> None:
-    """Raise for the first column that mixes types, the usual reason why conversion fails."""
-    for name in columns if isinstance(source, Mapping) or hasattr(source, "loc") else ():
-        values = list(np.atleast_1d(np.asarray(source[name], dtype=object)))
-        if len({type(value) for value in values}) > 1:
-            raise_mixed(name, values, 1)

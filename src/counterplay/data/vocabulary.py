@@ -154,7 +154,7 @@ def integers_of(texts: pl.Series) -> pl.Series:
 
 
 def encode_integers(batches: list[NDArray[np.int64]]) -> tuple[Vocabulary, NDArray[np.int32]]:
-    """Return the vocabulary of integer `batches` and the index of every row."""
+    """Return the vocabulary of integer `batches`, which are given up, and the index of each row."""
     low = min(int(batch.min()) for batch in batches)
     high = max(int(batch.max()) for batch in batches)
     n_rows = sum(len(batch) for batch in batches)
@@ -163,9 +163,14 @@ def encode_integers(batches: list[NDArray[np.int64]]) -> tuple[Vocabulary, NDArr
         for batch in batches:
             present[batch] = True
         index_of = np.cumsum(present, dtype=np.int32) - np.int32(1)
-        index = [index_of[batch] for batch in batches]
         ids = np.flatnonzero(present)
     else:
+        index_of = None
         ids = np.unique(np.concatenate([np.unique(batch) for batch in batches]))
-        index = [np.searchsorted(ids, batch).astype(np.int32) for batch in batches]
-    return Vocabulary(pl.Series("id", ids, dtype=pl.Int64)), np.concatenate(index)
+    index, end = np.empty(n_rows, dtype=np.int32), n_rows
+    while batches:
+        batch = batches.pop()  # which is freed
+        found = np.searchsorted(ids, batch) if index_of is None else index_of[batch]
+        index[end - len(batch) : end] = found
+        end -= len(batch)
+    return Vocabulary(pl.Series("id", ids, dtype=pl.Int64)), index

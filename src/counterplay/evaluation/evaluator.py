@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.data.splits import PARTS
 from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.evaluation.impressions import (
     DOUBLY_ROBUST,
@@ -101,7 +100,7 @@ def _cold(stage: Stage, contestants: Sequence[Contestant]) -> ColdRows | None:
 
     Every row counts as it is, as in the standard estimator.
     """
-    cold = stage.split.cold(PARTS.index(stage.config.part))
+    cold = np.bincount(stage.train.user, minlength=stage.train.n_users)[stage.targets.user] == 0
     if not cold.any():
         return None
     groups: list[tuple[Group, NDArray[np.bool_]]] = [("warm", ~cold), ("cold", cold)]

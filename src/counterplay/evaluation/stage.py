@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from counterplay.data.impressions import without_organic
 from counterplay.data.splits import TEST, VALIDATION
 from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.estimators import ESTIMATORS, RANDOMISED, known
@@ -128,7 +129,8 @@ class Stage:
         self.progress = progress
         self.split, self.config, self.explicit, self.world = split, config, explicit, world
         held_out = TEST if config.part == "test" else VALIDATION
-        self.targets = split.test if config.part == "test" else split.validation
+        part = split.test if config.part == "test" else split.validation
+        self.targets = without_organic(part, tell=True)
         if not len(self.targets):
             raise DataError(
                 f"an evaluation needs {config.part} rows; found none; prepare the data with a "

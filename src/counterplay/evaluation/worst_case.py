@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from counterplay.data.impressions import without_organic
 from counterplay.errors import CounterplayWarning, DataError
 from counterplay.evaluation.records import (
     CandidateEstimate,
@@ -139,7 +140,7 @@ class WorstCase:
 def worst_case(stage: Stage, contestants: Sequence[Contestant]) -> WorstCase:
     """Fit the click model, and value the contestants over the map of dials."""
     settings = stage.config.dials
-    validation = stage.split.validation
+    validation = without_organic(stage.split.validation)
     apart = stage.config.part == "test" and len(validation) > 0
     personal = [each.scores for each in contestants if each.is_personal]
     unseen = stage.seen.n_items - np.bincount(stage.seen.user)

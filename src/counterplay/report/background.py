@@ -52,6 +52,14 @@ def _profile(found: Profile) -> dict[str, str]:
         rows["implausible times"] = f"{count(found.n_implausible_times)} rows"
     if found.exposed_share is not None:
         rows["flagged as exposed"] = f"{share(found.exposed_share)} of rows"
+    if found.n_organic:
+        rows["organic clicks"] = f"{count(found.n_organic)}, clicked without being shown"
+    if found.n_impressions is not None and found.click_rate is not None:
+        rows["impressions"] = f"{count(found.n_impressions)}, {share(found.click_rate)} clicked"
+    if found.position_range:
+        rows["positions"] = _range(*found.position_range)
+    if found.n_random is not None:
+        rows["random rows"] = count(found.n_random)
     if found.propensity_range:
         rows["logged propensities"] = _range(*found.propensity_range)
     return rows | {f"{role} features": plain(names) for role, names in found.features.items()}

@@ -102,6 +102,8 @@ def split_by_rounds(log: Interactions, n_rounds: int) -> Split:
     What is clicked is not shown again, so no pair of one part is in another. Of impressions, those
     without a click are in the part of their round, and random rows stand beside it.
     """
+    if log.clicked is not None:
+        log = replace(log, exposed=None)  # of a world it says what was examined, not what was shown
     log, unclicked, random = taken_apart(log, compact=False)
     part = _part_of(log, n_rounds)
     for number, name in ((1, "validation"), (2, "test")):
@@ -110,10 +112,10 @@ def split_by_rounds(log: Interactions, n_rounds: int) -> Split:
                 f"the {name} round must have clicks; found none in the log of {log.name!r}; raise "
                 "its rate"
             )
-    split = Split(log, part, "rounds", random=random and replace(random, exposed=None))
+    split = Split(log, part, "rounds", random=random)
     if unclicked is None:
         return split
-    rows = replace(unclicked, clicked=None, exposed=None)
+    rows = replace(unclicked, clicked=None)
     return replace(split, unclicked=rows, unclicked_part=_part_of(rows, n_rounds))
 
 

@@ -52,7 +52,7 @@ from counterplay.study.records import study_record as study_record
 from counterplay.study.verdict import verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from counterplay.data.interactions import Interactions
     from counterplay.evaluation.stage import Evaluation
@@ -66,6 +66,7 @@ def run(
     *,
     command: str = "",
     progress: Steps = lambda *_: None,
+    on_read: Callable[[Split], None] = lambda _: None,
 ) -> Study:
     """Make a study of a log: train, evaluate, and say what to ship.
 
@@ -76,6 +77,7 @@ def run(
         config: What to do.
         command: What was typed, for the record.
         progress: Called with what is being done, how much of it is done, and of how much.
+        on_read: Called with the data as they were understood, before anything is trained.
     """
     config, folder = config or StudyConfig(), Path(out)
     place = Path(source) if isinstance(source, str | Path) else None
@@ -92,6 +94,7 @@ def run(
         random = config.random(split, how)
     notes += more
     check_scores(config.scores, split, how, random)
+    on_read(split)
     log = {"log": split.interactions.fingerprint, "split": split.fingerprint}
     plan = plan.model_copy(update={"log": log, "command": command, "notes": tuple(notes)})
     with working_directory(folder):
@@ -161,7 +164,8 @@ def _plan(place: Path | None, config: StudyConfig) -> Plan:
     """Return what is to be done, and of which files."""
     if place is not None and not place.exists():
         raise DataError(f"a study needs a log; found nothing at '{place}'; name a file or a folder")
-    files = (place, *config.scores.values(), config.random_rows)
+    beside = (config.random_rows, config.preparation.impressions)
+    files = (place, *config.scores.values(), *beside)
     given = [each for each in files if each is not None]
     return Plan(
         source=None if place is None else str(place.resolve()),
@@ -258,7 +262,7 @@ def _summary(
         versions=training.versions(),
         configuration=config.model_dump(mode="json"),
         candidates=config.names,
-        profile=profile(log),
+        profile=profile(split),
         steps=tuple(str(step) for step in log.steps),
         split=SplitRecord(
             kind=split.kind,

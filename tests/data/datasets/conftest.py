@@ -1,12 +1,14 @@
 """Invented data in the official layout of every dataset, and where the real ones may be."""
 
 import gzip
+import io
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import counterplay as cp
@@ -55,6 +57,13 @@ def _impressions(*rows: tuple[str, int, int, int, float, str]) -> bytes:
         "user-item_affinity_0,user-item_affinity_1,user-item_affinity_2",
         *(",".join(map(str, (n, *row, 0.0, 0.5, 1.0))) for n, row in enumerate(rows)),
     )
+
+
+def _npz(**arrays: Any) -> bytes:
+    file = io.BytesIO()
+    made: dict[str, Any] = {name: np.array(each) for name, each in arrays.items()}
+    np.savez_compressed(file, **made)
+    return file.getvalue()
 
 
 LAYOUTS: dict[str, Files] = {
@@ -142,6 +151,32 @@ LAYOUTS: dict[str, Files] = {
             "1,1,0.25,blue,long,q",
             "2,2,1.75,red,short,q",
         ),
+    },
+    "mind": {
+        "behaviors.tsv": _lines(
+            "1\tU7\t11/15/2019 8:55:22 AM\tN9 N8\tN1-0 N2-1 N3-0",
+            "2\tU3\t11/14/2019 12:00:00 PM\t\tN2-0",
+            "3\tU7\t11/15/2019 10:05:01 PM\tN9 N8 N2\tN3-1 N1-1",
+        ),
+        "news.tsv": _lines(
+            'N1\tsports\tsoccer\tA "title\tText\thttps://example.org/1\t[]\t[]',
+            "N2\tnews\tworld\tAnother\t\thttps://example.org/2\t[]\t[]",
+            "N4\tnews\tlocal\tUnseen\t\thttps://example.org/4\t[]\t[]",
+        ),
+    },
+    "finn-slates": {
+        "data.npz": _npz(
+            userId=[9, 4],
+            click=[[6, 1, 0], [5, 8, 1]],
+            click_idx=[[2, 0, 0], [1, 3, 0]],
+            slate=[
+                [[1, 5, 6, 0], [1, 6, 0, 0], [0, 0, 0, 0]],
+                [[1, 5, 0, 0], [1, 6, 7, 8], [1, 7, 0, 0]],
+            ],
+            slate_lengths=[[3, 2, 0], [2, 4, 2]],
+            interaction_type=[[1, 2, 0], [2, 2, 1]],
+        ),
+        "itemattr.npz": _npz(category=[0, 0, 0, 0, 0, 3, 3, 4, 5, 9]),
     },
 }
 _PLACES = {"open-bandit": "random/all"}

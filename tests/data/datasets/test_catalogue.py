@@ -22,7 +22,7 @@ every_dataset = pytest.mark.parametrize("each", DATASETS.values(), ids=list(DATA
 def test_names_are_those_that_users_know() -> None:
     assert {
         *("ml-1m", "ml-100k", "lastfm", "goodreads", "goodbooks", "movietweetings", "coat"),
-        "open-bandit",
+        *("open-bandit", "mind", "finn-slates"),
     } <= DATASETS.keys()
 
 
@@ -46,7 +46,7 @@ def test_files_come_from_addresses_that_cannot_be_tampered_with(each: Dataset) -
     for remote in each.remotes:
         assert urlsplit(remote.url).scheme == "https"
         assert urlsplit(remote.url).path.endswith(f"/{remote.name}")
-        assert Path(remote.name).suffix in {".zip", ".gz", ".dat"}
+        assert Path(remote.name).suffix in {".zip", ".gz", ".dat", ".npz"}
         assert len(remote.sha256) in {0, 64}
         assert set(remote.sha256) <= set("0123456789abcdef")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from counterplay.data.datasets.media import read_goodbooks, read_goodreads, read_lastfm
 from counterplay.data.datasets.movielens import read_ml_1m, read_ml_100k, read_movietweetings
 from counterplay.data.datasets.randomized import read_coat, read_open_bandit
+from counterplay.data.datasets.slates import read_finn, read_mind
 from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -162,6 +163,36 @@ _ALL = (
         "item_context.csv",
         read_open_bandit,
         subfolder="random/all",
+    ),
+    Dataset(
+        "mind",
+        "MIND, Microsoft news (one part, such as MINDsmall_train)",
+        "15 million lists of 1 million users; 230,117 lists of 94,057 users in the small version",
+        "Microsoft Research licence; non-commercial use",
+        "F. Wu et al.: MIND: A Large-scale Dataset for News Recommendation. ACL 2020",
+        _at(
+            "mind201910small.blob.core.windows.net/release",
+            "MINDsmall_train.zip",
+            "MINDsmall_dev.zip",
+        ),
+        "behaviors.tsv",
+        read_mind,
+    ),
+    Dataset(
+        "finn-slates",
+        "FINN.no slates",
+        "37.4 million lists of 2.3 million users",
+        "use with attribution",
+        "S. Eide, D. S. Leslie, A. Frigessi: Dynamic Slate Recommendation with Gated Recurrent "
+        "Units and Thompson Sampling. arXiv:2104.15046, 2021",
+        _at(
+            "media.githubusercontent.com/media/finn-no/recsys_slates_dataset/"
+            "df3cfb68c9d6dd62e09c93253cea8667e2ec4ef8/data",
+            "data.npz",
+            "itemattr.npz",
+        ),
+        "data.npz",
+        read_finn,
     ),
 )
 DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}

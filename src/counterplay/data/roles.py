@@ -1,0 +1,116 @@
+"""Which column of a table plays which role, by what is said or by its usual name."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS
+from counterplay.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ABSENT = "-"
+_ALIASES = {
+    "user": "user userid uid customer customerid visitor visitorid member memberid client clientid",
+    "item": "item itemid iid product productid sku asin movie movieid book bookid article "
+    "articleid artist artistid track trackid song songid video videoid content contentid "
+    "items itemids slate",
+    "rating": "rating stars",
+    "time": "time timestamp ts datetime date eventtime",
+    "exposed": "exposed exposure shown",
+    "propensity": "propensity propensityscore pscore p",
+    "position": "position slot rank pos",
+    "random": "random israndom explore",
+    "clicked": "clicked click isclick isclicked label clicks",
+}
+_OF_LISTS = " clickedlist clicklist labels clickidx clickindex clickedindex clickplace clickedplace"
+_OF_LISTS += " clickposition clickedposition clickeditem clickitem clickeditemid clickitemid"
+_DOUBTFUL = frozenset(("p", "rank", "pos", "explore"))  # names that often mean something else
+
+
+def columns_of(
+    wanted: Mapping[str, str | None],
+    available: Sequence[str],
+    *,
+    lists: bool = False,
+    second: bool = False,
+) -> dict[str, str]:
+    """Return which of the available columns plays each role that the table has.
+
+    None looks for a usual name (user, user_id, userId, customer …); '-' leaves the role out.
+    Without a column of clicks every row is a click, but random rows must say which were clicked.
+    With `lists`, a row holds a list of items, and may say the place or the item that was clicked.
+    In a `second` table, what is named for the first one may have a usual name.
+    """
+    chosen: dict[str, str] = {}
+    if second:
+        here = (ABSENT, *available)
+        wanted = {role: name if name in here else None for role, name in wanted.items()}
+    by_form = {form_of(name): name for name in reversed(available)}
+    for role in (*COLUMNS, *(each for each in IMPRESSION_COLUMNS if each in wanted)):
+        name = wanted.get(role)
+        if name is None:
+            aliases = _ALIASES[role] + (_OF_LISTS if lists and role == "clicked" else "")
+            usual = (by_form[alias] for alias in aliases.split() if alias in by_form)
+            name = next((each for each in usual if _may_be(role, each, wanted)), ABSENT)
+        elif name != ABSENT and name not in available:
+            raise DataError(_missing(role, name, available))
+        if name != ABSENT:
+            chosen[role] = name
+        elif role in ("user", "item"):
+            raise DataError(_missing(role, None, available))
+    if "clicked" in wanted and "clicked" not in chosen:
+        if "random" in doubtful(chosen, wanted):
+            del chosen["random"]
+        if "random" in chosen or "random" not in wanted:
+            raise DataError(_missing("clicked", None, available))
+    for role, name in chosen.items():
+        other = next(each for each, column in chosen.items() if column == name)
+        if other != role:
+            raise ConfigError(
+                f"every role must have a column of its own; found '{name}' for {other} and for "
+                f"{role}; name another, or leave one out with '-'"
+            )
+    return chosen
+
+
+def _may_be(role: str, name: str, wanted: Mapping[str, str | None]) -> bool:
+    """Tell whether a column is free for a role: what was named for another is not looked at."""
+    return role in ("user", "item") or name not in wanted.values()
+
+
+def doubtful(roles: Mapping[str, str], wanted: Mapping[str, str | None]) -> set[str]:
+    """Return the roles whose columns were found by names that may mean something else.
+
+    Such a column is taken only if its values fit. Clicks are not in doubt beside random rows.
+    """
+    found = {role for role, name in roles.items() if wanted.get(role) is None}
+    unsure = {role for role in found if form_of(roles[role]) in _DOUBTFUL}
+    if "clicked" in found and "random" in wanted and not ({"random"} & (roles.keys() - unsure)):
+        unsure.add("clicked")
+    return unsure
+
+
+def form_of(name: str) -> str:
+    """Return a name in lower case, without what is neither a letter nor a digit."""
+    return "".join(filter(str.isalnum, name.lower()))
+
+
+def _missing(role: str, name: str | None, available: Sequence[str]) -> str:
+    """Return the sentence for a column that is not there, with the nearest that is."""
+    shown = ", ".join(f"'{column}'" for column in available[:12])
+    more = f" and {len(available) - 12:,} more" if len(available) > 12 else ""
+    if role == "clicked" and name is None:
+        return (
+            "random rows must say in a column 'clicked' whether the user clicked (1) or not (0); "
+            f"found the columns {shown}{more}; name the column clicked, click, is_click or label, "
+            "or say which it is with --clicked"
+        )
+    nearest = difflib.get_close_matches(name or role, available, n=1, cutoff=0.5)
+    wanted = f"a column '{name}' for the {role}" if name else f"a column for the {role}"
+    advice = f"name it with {role}='{nearest[0]}'" if nearest else f"name it with {role}=…"
+    advice += f", on the command line with --{role}"
+    meant = f"did you mean '{nearest[0]}'" if name and nearest else advice
+    return f"the table must have {wanted}; found the columns {shown}{more}; {meant}"

@@ -1,0 +1,116 @@
+"""Lists in one row become impressions with positions."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from counterplay.data import lists
+from counterplay.data.preparation import Preparation, prepare
+from counterplay.data.splits import Split
+from counterplay.errors import CounterplayWarning, DataError
+
+SLATES = {
+    "user": ["a", "b", "a", "c", "b"],
+    "items": [[3, 1], [1, 2, 3], [2], [], [3, 2]],
+    "time": [1, 2, 3, 4, 5],
+}
+FLAGS = [[0, 1], [1, 0, 1], [0], [], [0, 0]]
+CLICKS = [("a", 1, 2), ("b", 1, 1), ("b", 3, 3)]
+OTHERS = [("a", 2, 1), ("a", 3, 1), ("b", 2, 2), ("b", 2, 2), ("b", 3, 1)]
+
+
+def made(source: object, **plan: Any) -> Split:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CounterplayWarning)
+        found = prepare(source, Preparation(**{"split": "random", **plan}))
+    assert isinstance(found, Split)
+    return found
+
+
+def rows_of(split: Split) -> tuple[list[Any], list[Any]]:
+    assert split.unclicked is not None
+    shown = (split.interactions, split.unclicked)
+    first, second = (
+        sorted(each.to_frame().select("user", "item", "position").rows()) for each in shown
+    )
+    return first, second
+
+
+def test_a_list_of_flags_goes_along_with_the_items(tmp_path: Path) -> None:
+    frame = pl.DataFrame(SLATES | {"clicks": FLAGS})
+    frame.write_parquet(tmp_path / "log.parquet")
+    for source in (frame, tmp_path / "log.parquet"):
+        found = made(source)
+        assert rows_of(found) == (CLICKS, OTHERS)
+        steps = [str(step) for step in found.interactions.steps]
+        assert "lists: took 5 lists apart; 1 of them are empty" in steps
+
+
+@pytest.mark.parametrize(
+    ("name", "clicked", "chosen"),
+    [
+        ("click_idx", [1, 0, None, None, -1], {"a": 1, "b": 1}),
+        ("click_position", [2, 1, None, None, None], {"a": 1, "b": 1}),
+        ("clicked_item", [1, 3, None, None, 9], {"a": 1, "b": 3}),
+        ("click", [1, 3, None, None, None], {"a": 1, "b": 3}),
+    ],
+)
+def test_the_place_or_the_item_that_was_clicked(
+    name: str, clicked: list[int | None], chosen: dict[str, int]
+) -> None:
+    found = made(pl.DataFrame(SLATES | {name: clicked}))
+    assert found.unclicked is not None
+    frame = found.interactions.to_frame()
+    assert dict(zip(frame["user"], frame["item"], strict=True)) == chosen
+    assert len(found.unclicked) == 8 - len(chosen)
+    strange = "1 clicks are on nothing in their list" in str(found.interactions.steps)
+    assert strange == (9 in clicked)
+
+
+def test_items_may_be_texts() -> None:
+    slates = {"user": [1, 2], "items": [["x", "y"], ["y", "z"]], "clicked_item": ["y", None]}
+    found = made(pl.DataFrame(slates), validation=0.0, test=0.0)
+    assert rows_of(found) == ([(1, "y", 2)], [(1, "x", 1), (2, "y", 1), (2, "z", 2)])
+
+
+def test_values_of_a_list_hold_for_each_item() -> None:
+    slates = SLATES | {"clicks": FLAGS, "p": [[0.5, 0.25], [0.1, 0.2, 0.3], [1.0], [], [0.6, 0.7]]}
+    found = made(pl.DataFrame(slates))
+    assert found.unclicked is not None
+    assert found.unclicked.propensity is not None
+    assert sorted(found.unclicked.propensity.tolist()) == [0.2, 0.5, 0.6, 0.7, 1.0]
+    whole = made(pl.DataFrame(SLATES | {"clicks": FLAGS, "p": [0.5, 0.25, 1.0, 0.5, 0.5]}))
+    assert whole.interactions.propensity is not None
+    assert sorted(whole.interactions.propensity.tolist()) == [0.25, 0.25, 0.5]
+
+
+def test_lists_of_other_lengths_are_refused() -> None:
+    wrong = pl.DataFrame(SLATES | {"clicks": [[0, 1], [1, 0], [0], [], [0, 0]]})
+    with pytest.raises(DataError, match=r"found 1 lists in column 'clicks' .* at row 2"):
+        made(wrong)
+    numbered = pl.DataFrame(SLATES | {"clicks": FLAGS, "rank": [1, 2, 3, 4, 5]})
+    assert rows_of(made(numbered)) == (CLICKS, OTHERS)
+    with pytest.raises(DataError, match=r"found column 'rank' of type Int64; leave --position"):
+        made(numbered, position="rank")
+    without = made(numbered, position="-")
+    assert without.interactions.position is None
+    with pytest.raises(DataError, match=r"a list must be of one user; found lists in .*--user"):
+        made(
+            pl.DataFrame(
+                {"user": [[1], [2]], "items": [[1, 2], [2, 3]], "clicks": [[0, 1], [1, 1]]}
+            )
+        )
+
+
+def test_batches_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pl.concat([pl.DataFrame(SLATES | {"clicks": FLAGS})] * 7)
+    whole = made(frame)
+    monkeypatch.setattr(lists, "_AT_ONCE", 3)
+    small = made(frame)
+    assert whole.interactions == small.interactions
+    assert whole.fingerprint == small.fingerprint
