@@ -123,3 +123,32 @@ def test_what_decides_from_clicks_was_wrong_least_often() -> None:
                  f"{each['regret']:.1%}", f"{each['decided']:.0%}", f"{each['wrong']:.1%}",
                  f"{each['coverage']:.0%}"]  # fmt: skip
         assert f"| {name} | {' | '.join(cells)} |" in text
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/guide/estimators.md"])
+def test_the_ten_worlds_of_the_demo_are_those_that_were_measured(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    seeds = json.loads((ROOT / "benchmarks/results/demo.json").read_text(encoding="utf-8"))["seeds"]
+    assert len(seeds) == 10
+    for name in seeds[0]["ships"]:
+        decided = [each for each in seeds if each["decided"][name]]
+        right, wrong = (
+            sum((each["ships"][name] == each["best"]) == so for each in those)
+            for those, so in ((seeds, True), (decided, False))
+        )
+        regret, over = (
+            np.mean([each[key][name] for each in seeds])
+            for key in ("regret", "estimated_over_true")
+        )
+        cells = f"{right} of 10 | {len(decided)} of 10 | {wrong} | {regret:.1%} | {over:.1f}"
+        assert f"| {name} | {cells} |" in text
+
+
+def test_what_is_said_of_coat_is_what_was_measured() -> None:
+    path = ROOT / "reproduction/results/random-clicks.json"
+    text = (ROOT / "docs/guide/estimators.md").read_text(encoding="utf-8")
+    for each in json.loads(path.read_text(encoding="utf-8"))["estimators"]:
+        cells = [f"{100 * each['error']:.1f} points", f"{each['order']:.2f}",
+                 f"{each['regret']:.1%}", f"{each['decided']:.0%}", f"{each['wrong']:.0%}",
+                 f"{each['clearly_wrong']} of {each['clear']}"]  # fmt: skip
+        assert f"| {each['estimator']} | {' | '.join(cells)} |" in text

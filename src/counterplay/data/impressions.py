@@ -38,8 +38,9 @@ def taken_apart(
     """Return the clicks of a log, its impressions without a click, and its random rows, if any.
 
     Random rows are marked by `random`. All that was shown otherwise is known to the vocabularies,
-    clicked or not; without `compact` they stay as they are. A click that was not exposed is organic and stays; any other row that was not
-    exposed was not shown, and is left out. The columns of a table are given up.
+    clicked or not; without `compact` they stay as they are. A click that was not exposed is organic
+    and stays; any other row that was not exposed was not shown, and is left out. The columns of a
+    table are given up.
     """
     table = log if isinstance(log, Table) else Table.of(log)
     columns, steps = table.columns, table.steps
