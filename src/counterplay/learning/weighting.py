@@ -55,11 +55,9 @@ def weighted_loss(
     """
     n_weighted, n_places = scores.shape[1], losses.shape[1]
     if n_weighted < n_places:
-        first = losses[:, :n_weighted].contiguous()
+        first, others = losses[:, :n_weighted].contiguous(), losses[:, n_weighted:]
         loss, weights = weighted_loss(first, link, scores, outcomes, groups, learn_link=learn_link)
-        return loss * (n_weighted / n_places) + losses[
-            :, n_weighted:
-        ].sum() / losses.numel(), weights
+        return loss * (n_weighted / n_places) + others.sum() / losses.numel(), weights
     beta = link.coefficients(learn=learn_link)
     scores = scores.to(torch.promote_types(scores.dtype, link.intercept.dtype))
     loss, weights = _Weighted.apply(  # type: ignore[no-untyped-call]
