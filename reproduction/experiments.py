@@ -19,6 +19,8 @@ from counterplay.errors import CounterplayWarning
 from reproduction import (
     curves,
     estimators,
+    exposure,
+    exposure_settings,
     headroom,
     randomised,
     recipes,
@@ -50,6 +52,8 @@ EXPERIMENTS: dict[str, Experiment] = {
     "headroom": headroom,
     "trials-settings": trials_settings,
     "trials": trials,
+    "exposure-settings": exposure_settings,
+    "exposure": exposure,
 }
 ABOUT = (
     "# What methods and estimators are worth",
