@@ -19,6 +19,8 @@ from counterplay.errors import CounterplayWarning
 from reproduction import (
     curves,
     estimators,
+    exposure,
+    exposure_settings,
     headroom,
     random_clicks,
     randomised,
@@ -54,6 +56,8 @@ EXPERIMENTS: dict[str, Experiment] = {
     "trials-settings": trials_settings,
     "trials": trials,
     "trials-opponent": trials_opponent,
+    "exposure-settings": exposure_settings,
+    "exposure": exposure,
 }
 ABOUT = (
     "# What methods and estimators are worth",

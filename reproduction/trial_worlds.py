@@ -41,10 +41,15 @@ _DENSITY = 0.2  # of two-stage worlds: clicks in a round, as a share of the rati
 MECHANISMS = (*_SYNTHETIC, "model-loop", *_PERSONAL_SHARES, "two-stage")
 
 
-def trial_world(mechanism: str, seed: int, source: Interactions | None = None) -> World:
-    """Return a world; `source` has the ratings that a two-stage world is made of."""
+def trial_world(
+    mechanism: str, seed: int, source: Interactions | None = None, **size: float
+) -> World:
+    """Return a world; `source` has the ratings that a two-stage world is made of.
+
+    `size` is what differs from `SIZE` in a synthetic world.
+    """
     if mechanism in _SYNTHETIC:
-        return Synthetic(**SIZE | _SYNTHETIC[mechanism], seed=seed).world()
+        return Synthetic(**SIZE | size | _SYNTHETIC[mechanism], seed=seed).world()
     if mechanism == "model-loop":
         return _model_loop(seed)
     if mechanism in _PERSONAL_SHARES:

@@ -143,13 +143,23 @@ class Batches:
         for begin in range(0, len(self.log), self.batch_size):
             part = slice(begin, begin + self.batch_size)
             rows = np.arange(len(self.log))[part] if order is None else order[part]
-            windows, window = np.unique(before.window[rows], return_inverse=True)
-            history = History(
-                self._tensor(before.inputs[windows]),
-                self._tensor(window),
-                self._tensor(before.place[rows]),
-            )
+            history = self._history(before, rows)
             yield self._batch(rows, self._with_negatives(rows, negatives_rng), history)
+
+    def draw(self, n: int, rng: np.random.Generator) -> Batch:
+        """Return a batch of `n` impressions, drawn with replacement, with sampled items."""
+        rows = np.sort(rng.integers(len(self.log), size=n))
+        history = None if self._before is None else self._history(self._before, rows)
+        return self._batch(rows, self._with_negatives(rows, rng), history)
+
+    def _history(self, before: Before, rows: NDArray[np.int64]) -> History:
+        """Return the clicks before some impressions."""
+        windows, window = np.unique(before.window[rows], return_inverse=True)
+        return History(
+            self._tensor(before.inputs[windows]),
+            self._tensor(window),
+            self._tensor(before.place[rows]),
+        )
 
     def _with_negatives(
         self, rows: NDArray[np.int64], rng: np.random.Generator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -78,6 +79,27 @@ class Weighted(Training):
     #: batch at 1, among its observed items and among its sampled ones.
     recipe: Recipe = "stable"
     link: LinkSettings = LinkSettings()
+    #: Rows that the exposure model is fitted to: clicks, or impressions, clicked or not. With
+    #: impressions, the defaults are weigh=observed and link.learn=false.
+    exposure_from: Literal["clicks", "impressions"] = "clicks"
+    #: Items that are weighted: all, or observed ones only; sampled items then have a weight of 1.
+    weigh: Literal["all", "observed"] = "all"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_impressions(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping) or values.get("exposure_from") != "impressions":
+            return values
+        link = values.get("link", {})
+        if isinstance(link, LinkSettings):
+            link = link.model_dump(exclude_unset=True)
+        if isinstance(link, Mapping):
+            link = {"learn": False} | dict(link)
+        return {"weigh": "observed"} | dict(values) | {"link": link}
+
+    def n_weighted(self, n_places: int) -> int:
+        """Return how many of a row's places are weighted; the first is the observed item."""
+        return 1 if self.weigh == "observed" else n_places
 
     def link_options(self) -> dict[str, Any]:
         """Return the options of the link: in the stable recipe it is monotone."""

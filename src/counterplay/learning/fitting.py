@@ -83,6 +83,8 @@ def fit(
     optimizers = list(method.optimizers.values())
     batches = batches or Batches(log, config, *method.scorers)
     about = {"training": config.model_dump(mode="json"), "rows": log.fingerprint}
+    if method.impressions is not None:
+        about["impressions"] = method.impressions.fingerprint
     progress = Progress(best=_states(players))
     if own is not None:
         progress = load_checkpoint(own, about, players, optimizers)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
 
 import numpy as np
 
+from counterplay.errors import ConfigError, DataError
 from counterplay.learning.config import Training, Weighted
 from counterplay.learning.losses import LOSSES
 from counterplay.learning.methods import MADE
@@ -47,6 +48,7 @@ class Method(Generic[Settings]):
     # with its name in `counterplay.tuning.space.Space`, or with both ends.
     searched: ClassVar[tuple[tuple[str, str | tuple[float, float]], ...]] = ()
     judges: ClassVar[bool] = False  # whether it judges fixed candidates instead of training one
+    impressions: Interactions | None = None  # what was shown, for exposure_from=impressions
     first_epoch_that_counts: int = 0  # epochs before it are not kept
     stops_by_objective: bool = False  # whether learning ends when the objective stops changing
 
@@ -79,6 +81,31 @@ class Method(Generic[Settings]):
     def step(self, batch: Batch, meter: Meter) -> None:
         """Learn from one batch, and tell the meter what happened."""
         raise NotImplementedError
+
+    def exposures(self) -> Interactions | None:
+        """Return the impressions that the exposure model is fitted to; None if it has clicks."""
+        given = self.impressions
+        if cast("Weighted", self.config).exposure_from == "clicks":
+            if given is not None:
+                raise ConfigError(
+                    "impressions are for exposure_from=impressions; found impressions with "
+                    "exposure_from=clicks; set it, or leave them out"
+                )
+            return None
+        if given is None or given.clicked is None:
+            raise DataError(
+                "exposure_from=impressions needs what was shown, clicked or not; found "
+                f"{'no impressions' if given is None else 'rows without clicked'}; give "
+                "impressions, or set exposure_from=clicks"
+            )
+        theirs, ours = ((each.n_users, each.n_items) for each in (given, self.log))
+        if theirs != ours:
+            raise DataError(
+                f"impressions must have the users and items of the log; found {theirs[0]:,} and "
+                f"{theirs[1]:,}, where the log has {ours[0]:,} and {ours[1]:,}; encode them alike, "
+                "for instance with counterplay.data.impressions.in_ids_of"
+            )
+        return given
 
     def learns(self, role: str, rate: float, *, free: tuple[nn.Module, ...] = ()) -> None:
         """Let a player learn; what is `free` learns with it, without regularization."""

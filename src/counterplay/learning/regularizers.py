@@ -30,19 +30,28 @@ Regularizer = Callable[["Batch", Tensor, "Link"], Tensor]  # g's scores [B, 1 + 
 
 
 def regularizer_of(
-    config: Game, log: Interactions, known: KnownExposure | None = None
+    config: Game,
+    log: Interactions,
+    known: KnownExposure | None = None,
+    impressions: Interactions | None = None,
 ) -> Regularizer:
-    """Return R(g) as a function of a batch, g's scores on it and the link."""
+    """Return R(g) as a function of a batch, g's scores on it and the link.
+
+    With impressions, feedback and exposure are both g's loss on what was shown, and their batch
+    is of impressions; popularity counts impressions.
+    """
     delta = LOSSES[config.loss]
     kind = config.regularizer
     if log.is_explicit and kind == "feedback":
         kind = "exposure"  # ratings are no outcome for g: that they were given is
+    if impressions is not None and kind in ("feedback", "exposure"):
+        return lambda batch, g, _: shown_loss(g, batch.unseen)
     if kind == "feedback":
         return lambda batch, g, _: delta(batch.observed, g).mean()
     if kind == "exposure":
         return lambda batch, g, _: exposure_loss(g, batch.observed)
     if kind == "popularity":
-        popularity = _popularity(log).to(config.device)
+        popularity = _popularity(log if impressions is None else impressions).to(config.device)
         return lambda batch, g, link: popularity_distance(
             link(g, batch.observed, learn=False), batch.items, popularity
         )
@@ -62,6 +71,18 @@ _LEAST_DEVIATION = 1e-3  # of propensities, or of counts
 def exposure_loss(g: Tensor, observed: Tensor) -> Tensor:
     """Return the logistic loss of g on which pairs were observed: they were exposed."""
     return F.softplus(-(2 * observed - 1) * g).mean()
+
+
+def shown_loss(g: Tensor, unseen: Tensor | None) -> Tensor:
+    """Return the logistic loss of g on what was shown, against sampled items that were not.
+
+    The shown item of each row is the first of `[B, K]`, clicked or not. `unseen` `[B]` is 0 for
+    users who were shown everything: nothing could be sampled for them.
+    """
+    losses = torch.cat([F.softplus(-g[:, :1]), F.softplus(g[:, 1:])], dim=1)
+    if unseen is not None:
+        losses = torch.cat([losses[:, :1], losses[:, 1:] * unseen[:, None]], dim=1)
+    return losses.mean()
 
 
 def popularity_distance(propensities: Tensor, items: Tensor, popularity: Tensor) -> Tensor:

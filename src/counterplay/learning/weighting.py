@@ -47,11 +47,17 @@ def weighted_loss(
     *,
     learn_link: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """Return the weighted mean of the losses δ, and the weights before they are scaled, `[B, K]`.
+    """Return the weighted mean of the losses δ, and the weights before they are scaled, `[B, W]`.
 
-    Losses, exposure scores g and outcomes y, as the link sees them, are `[B, K]`, the observed item
-    of each row first; groups add up to K. Without `learn_link`, β gets no gradient.
+    Losses are `[B, K]`, the observed item of each row first. Exposure scores g and outcomes y, as
+    the link sees them, are those of the first W places, `[B, W]`; other places have a weight of 1.
+    Groups add up to W. Without `learn_link`, β gets no gradient.
     """
+    n_weighted, n_places = scores.shape[1], losses.shape[1]
+    if n_weighted < n_places:
+        first, others = losses[:, :n_weighted].contiguous(), losses[:, n_weighted:]
+        loss, weights = weighted_loss(first, link, scores, outcomes, groups, learn_link=learn_link)
+        return loss * (n_weighted / n_places) + others.sum() / losses.numel(), weights
     beta = link.coefficients(learn=learn_link)
     scores = scores.to(torch.promote_types(scores.dtype, link.intercept.dtype))
     loss, weights = _Weighted.apply(  # type: ignore[no-untyped-call]

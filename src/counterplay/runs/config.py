@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -98,10 +99,18 @@ class RunConfig(BaseModel):
         shared = [name for name in kind.model_fields if name in known]
         return kind(**{name: getattr(self.training, name) for name in shared})
 
-    def players(self, train: Interactions, streams: Streams) -> dict[str, Scorer]:
-        """Return fresh models by their roles, as many as the method has."""
+    def players(
+        self, train: Interactions, streams: Streams, shown: Interactions | None = None
+    ) -> dict[str, Scorer]:
+        """Return fresh models by their roles, as many as the method has.
+
+        Where the exposure model is fitted to impressions, `shown`, it counts them.
+        """
+        rows = {} if shown is None else {"exposure": replace(shown, clicked=None, rating=None)}
         return {  # a role of a user's own method has a model like the exposure model
-            role: getattr(self, role, self.exposure).build(train, streams.torch("initial", role))
+            role: getattr(self, role, self.exposure).build(
+                rows.get(role, train), streams.torch("initial", role)
+            )
             for role in method_of(self.method).roles
             if role not in MADE
         }

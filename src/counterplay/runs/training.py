@@ -17,6 +17,7 @@ from counterplay.data.publishing import check_free, working_directory
 from counterplay.data.splits import TRAIN
 from counterplay.errors import ConfigError, CounterplayError, DataError
 from counterplay.evaluation.records import EstimateRecord
+from counterplay.learning.config import Weighted
 from counterplay.learning.fitting import fit, threads_for
 from counterplay.learning.methods import MADE, method_of
 from counterplay.notes import noted, tell
@@ -103,14 +104,18 @@ def _trained(
             "the squared loss needs ratings; found a dataset without; choose another loss"
         )
     streams = Streams(config.training.seed)
-    players = config.players(train, streams)
+    kind, settings, shown = method_of(config.method), config.of_method(), None
+    if isinstance(settings, Weighted) and settings.exposure_from == "impressions":
+        shown = impressions_of(split, TRAIN)
+    players = config.players(train, streams, shown)
     held_out = bool(split.counts["validation"])  # without, the last epoch is kept
     judge = Judge(split, train, config.validation, streams) if held_out else None
     begin(folder, asked)
-    kind, checkpoint = method_of(config.method), folder / CHECKPOINT
+    checkpoint = folder / CHECKPOINT
     with noted() as notes, _blamed(kind):
         rows = impressions_of(split, TRAIN) if kind.needs == "impressions" else train
-        method = kind(players, rows, config.of_method())
+        method = kind(players, rows, settings)
+        method.impressions = shown
         found = fit(method, validate=judge, callbacks=callbacks, checkpoint=checkpoint)
     record = write_run(folder, _record(config, data, split, found, judge, notes), found)
     tell(notes)

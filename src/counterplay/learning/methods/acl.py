@@ -2,8 +2,9 @@
 
     min over f, β   max over g    ℓ = mean[ δ(y, f) / G_β(g, y) ] − α · R(g)        (equation 9)
 
-R is the regularizer, by default g's own loss on the feedback, `mean[δ(y, g)]`. Algorithm 1, for
-each batch, with rates that are divided by their discounts after every epoch:
+R is the regularizer, by default g's own loss on the feedback, `mean[δ(y, g)]`; where the log has
+impressions, it may be g's loss on what was shown (`exposure_from`). Algorithm 1, for each batch,
+with rates that are divided by their discounts after every epoch:
 
     θ, β ← θ, β − r_θ ∇ℓ         f moves first
     ψ    ← ψ + r_ψ ∇ℓ            g answers the updated f
@@ -15,14 +16,18 @@ from typing import TYPE_CHECKING, Unpack
 
 import torch
 
+from counterplay.learning.batches import Batches
 from counterplay.learning.config import Game
 from counterplay.learning.fitting import FitOptions, fit
 from counterplay.learning.method import Method
 from counterplay.learning.regularizers import regularizer_of
 from counterplay.learning.weighting import groups_of, weighted_loss
+from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from torch import Tensor
 
     from counterplay.data.interactions import Interactions
     from counterplay.learning.batches import Batch
@@ -50,12 +55,17 @@ class Acl(Method[Game]):
         known: KnownExposure | None = None,
     ) -> None:
         super().__init__(players, log, config)
-        self._regularizer = regularizer_of(config, log, known)
+        self._known = known
         self.first_epoch_that_counts = config.warmup
         self.stops_by_objective = config.stop_by == "objective"
 
     def prepare(self) -> None:
-        """Let f and β learn together, and g on its own."""
+        """Let f and β learn together, and g on its own, near clicks or near impressions."""
+        shown, config = self.exposures(), self.config
+        self._regularizer = regularizer_of(config, self.log, self._known, shown)
+        self._shown = None
+        if shown is not None and config.regularizer in ("feedback", "exposure"):
+            self._shown = Batches(shown, config, self.exposure)
         self.learns("candidate", self.config.rate, free=self.free)
         self.learns("exposure", self.config.exposure_rate)
 
@@ -65,15 +75,17 @@ class Acl(Method[Game]):
         self.optimizers["candidate"].set_rate(config.rate / config.discount**epoch)
         self.optimizers["exposure"].set_rate(config.exposure_rate / config.exposure_discount**epoch)
         self._alone = epoch < config.warmup
+        self._shown_rng = Streams(config.seed).numpy("impressions", epoch)
 
     def step(self, batch: Batch, meter: Meter) -> None:
         """Move f and β down the weighted loss, then g up the objective against the updated f."""
         config, link, alone = self.config, self.link, self._alone
         y, y_link = batch.outcomes, batch.link_outcomes  # [B, K]
-        groups = groups_of(config.recipe, y.shape[1])
+        n_weighted = config.n_weighted(y.shape[1])  # W
+        groups = groups_of(config.recipe, n_weighted)
         # g's scores are the same before and after f's step: one forward pass serves both.
         g_all = self.exposure(batch.users, batch.items, batch.history)  # [B, 1 + n_negatives]
-        g = g_all if batch.ratings is None else g_all[:, :1]  # [B, K], of what f scores
+        g, y_link = g_all[:, :n_weighted], y_link[:, :n_weighted]  # [B, W]
         if not alone:
             f_losses = self.delta(y, self.candidate(*batch.query))  # [B, K]
             f_loss, _ = weighted_loss(f_losses, link, g.detach(), y_link, groups)
@@ -81,12 +93,19 @@ class Acl(Method[Game]):
         with torch.no_grad():
             updated = self.delta(y, self.candidate(*batch.query))  # [B, K], by f after its step
         worst, weights = weighted_loss(updated, link, g, y_link, groups, learn_link=False)
-        held = self._regularizer(batch, g_all, link)  # R(g)
+        held = self._held(batch, g_all)
         objective = worst - config.alpha * held
         self.optimizers["exposure"].step(config.alpha * held if alone else -objective)
         meter.add_weights(weights, groups)
         n = len(batch.users)
         meter.add(n, candidate_loss=worst, exposure_loss=held, objective=objective)
+
+    def _held(self, batch: Batch, g: Tensor) -> Tensor:
+        """Return R(g), on the batch or on as many impressions."""
+        if self._shown is not None:
+            batch = self._shown.draw(len(batch.users), self._shown_rng)
+            g = self.exposure(batch.users, batch.items, batch.history)
+        return self._regularizer(batch, g, self.link)
 
 
 def acl(
@@ -96,12 +115,16 @@ def acl(
     config: Game,
     *,
     known: KnownExposure | None = None,
+    impressions: Interactions | None = None,
     **options: Unpack[FitOptions],
 ) -> Fit:
     """Train the candidate f against the worst exposure that the data still allow (Algorithm 1).
 
     Both f and its opponent g are changed in place. The regularizer `known` needs the true exposure:
-    users `[B]` and items `[B, K]` to propensities `[B, K]`. For `options` see `erm`.
+    users `[B]` and items `[B, K]` to propensities `[B, K]`. With `exposure_from="impressions"` g
+    stays near `impressions`, a log with `clicked` in the ids of the clicks. For `options` see
+    `erm`.
     """
     method = Acl({"candidate": candidate, "exposure": exposure}, log, config, known)
+    method.impressions = impressions
     return fit(method, **options)

@@ -42,7 +42,7 @@ class Opponent(Method[Game]):
         super().__init__({"exposure": exposure}, log, config)
         self.link.requires_grad_(requires_grad=False)
         self._candidates = tuple(each.to(config.device).eval() for each in candidates)
-        self._regularizer = regularizer_of(config, log)
+        self._regularizer = regularizer_of(config, log, None, self.exposures())
 
     def prepare(self) -> None:
         """Let g learn."""
@@ -59,9 +59,10 @@ class Opponent(Method[Game]):
             losses = [self.delta(batch.outcomes, f(*batch.query)) for f in self._candidates]
             f_losses = torch.stack(losses).mean(0)  # [B, K]
         g_all = self.exposure(batch.users, batch.items, batch.history)  # [B, 1 + n_negatives]
-        g = g_all if batch.ratings is None else g_all[:, :1]  # [B, K], of what f scores
-        groups = (g.shape[1],) if self.config.recipe == "stable" else ()
-        worst, weights = weighted_loss(f_losses, self.link, g, batch.link_outcomes, groups)
+        n_weighted = self.config.n_weighted(f_losses.shape[1])  # W
+        g, y_link = g_all[:, :n_weighted], batch.link_outcomes[:, :n_weighted]  # [B, W]
+        groups = (n_weighted,) if self.config.recipe == "stable" else ()
+        worst, weights = weighted_loss(f_losses, self.link, g, y_link, groups)
         held = self._regularizer(batch, g_all, self.link)  # R(g)
         objective = worst - self.config.alpha * held
         self.optimizers["exposure"].step(-objective)

@@ -1,6 +1,8 @@
 """Propensity scoring (PS): an exposure model g is fitted and frozen, and weighs the candidate.
 
-min over f, β    mean[ δ(y, f) / G_β(g, y) ]
+    min over f, β    mean[ δ(y, f) / G_β(g, y) ]
+
+g is fitted to clicks, or to impressions (`exposure_from`).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from counterplay.learning.config import Training, Weighted
 from counterplay.learning.fitting import FitOptions, fit
 from counterplay.learning.method import Method
 from counterplay.learning.methods.erm import Erm
+from counterplay.learning.regularizers import shown_loss
 from counterplay.learning.weighting import groups_of, weighted_loss
 
 if TYPE_CHECKING:
@@ -21,6 +24,18 @@ if TYPE_CHECKING:
     from counterplay.learning.batches import Batch
     from counterplay.learning.records import Fit, Meter
     from counterplay.models.scorer import Scorer
+
+
+class Exposed(Method[Training]):
+    """An exposure model alone: what was shown, clicked or not, against sampled unseen items."""
+
+    needs = "impressions"
+
+    def step(self, batch: Batch, meter: Meter) -> None:
+        """Move g down the gradient of its mean loss."""
+        loss = shown_loss(self.candidate(*batch.query), batch.unseen)
+        self.optimizers["candidate"].step(loss)
+        meter.add(len(batch.users), candidate_loss=loss)
 
 
 class Ps(Method[Weighted]):
@@ -31,12 +46,14 @@ class Ps(Method[Weighted]):
     searched = (("exposure.name", "exposure"),)
     exposure_config: Training | None = None
 
-    def first(self) -> Erm | None:
+    def first(self) -> Erm | Exposed | None:
         """Fit g alone, unless it has nothing to learn."""
+        shown = self.exposures()
         if not any(True for _ in self.exposure.parameters()):
             return None
         config = self.exposure_config or self.config.plain()
-        return Erm({"candidate": self.exposure}, replace(self.log, rating=None), config)
+        kind, rows = (Erm, self.log) if shown is None else (Exposed, shown)
+        return kind({"candidate": self.exposure}, replace(rows, rating=None), config)
 
     def prepare(self) -> None:
         """Freeze g; f and β learn together."""
@@ -49,12 +66,13 @@ class Ps(Method[Weighted]):
 
     def step(self, batch: Batch, meter: Meter) -> None:
         """Move f and β down the gradient of the weighted loss."""
+        n = self.config.n_weighted(batch.scored.shape[1])  # W
         with torch.no_grad():
-            g = self.exposure(*batch.query)  # [B, K]
+            g = self.exposure(*batch.query)[:, :n]  # [B, W]
         f = self.candidate(*batch.query)  # [B, K]
-        groups = groups_of(self.config.recipe, f.shape[1])
+        groups = groups_of(self.config.recipe, n)
         losses = self.delta(batch.outcomes, f)  # [B, K]
-        loss, weights = weighted_loss(losses, self.link, g, batch.link_outcomes, groups)
+        loss, weights = weighted_loss(losses, self.link, g, batch.link_outcomes[:, :n], groups)
         self.optimizers["candidate"].step(loss)
         meter.add_weights(weights, groups)
         meter.add(len(batch.users), candidate_loss=loss)
@@ -67,14 +85,16 @@ def ps(
     config: Weighted,
     *,
     exposure_config: Training | None = None,
+    impressions: Interactions | None = None,
     **options: Unpack[FitOptions],
 ) -> Fit:
     """Fit g alone, then minimise `mean[δ(y, f) / G_β(g, y)]` over f and β with g frozen.
 
     Both models are changed in place; a g without parameters (popularity, given propensities) is
-    taken as it is. `exposure_config` says how to learn g; by default as f. For `options` see `erm`;
-    callbacks are called in the second stage only.
+    taken as it is. `exposure_config` says how to learn g; by default as f. With
+    `exposure_from="impressions"` g is fitted to `impressions`, a log with `clicked` in the ids of
+    the clicks. For `options` see `erm`; callbacks are called in the second stage only.
     """
     method = Ps({"candidate": candidate, "exposure": exposure}, log, config)
-    method.exposure_config = exposure_config
+    method.exposure_config, method.impressions = exposure_config, impressions
     return fit(method, **options)
