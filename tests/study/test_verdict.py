@@ -138,8 +138,16 @@ def test_nobody_is_shipped_who_is_not_beyond_chance_before_everybody(
         if each.estimator == found.estimator and name in (each.first, each.second)
     ]
     headline = found.headline
+    behind = [  # whom random rows put before the leader, though they do not decide between all
+        each.p <= 1 - each.level and (each.value > 0) == (each.second == name)
+        for each in evaluation.comparisons
+        if each.estimator == "randomised" != found.estimator and name in (each.first, each.second)
+    ]
     if len(values[found.estimator]) == 1:
         assert headline.startswith("There is one candidate")
+        assert not found.decided
+    elif "random rows put" in headline:
+        assert any(behind)
         assert not found.decided
     elif all(told_apart):
         assert headline.startswith(f"Ship {name}.")
