@@ -152,3 +152,19 @@ def test_what_is_said_of_coat_is_what_was_measured() -> None:
                  f"{each['regret']:.1%}", f"{each['decided']:.0%}", f"{each['wrong']:.0%}",
                  f"{each['clearly_wrong']} of {each['clear']}"]  # fmt: skip
         assert f"| {each['estimator']} | {' | '.join(cells)} |" in text
+
+
+def test_what_is_said_of_the_opponent_and_the_old_system_is_what_was_measured() -> None:
+    path = ROOT / "reproduction/results/trials-opponent.json"
+    found = json.loads(path.read_text(encoding="utf-8"))
+    text = (ROOT / "docs/guide/estimators.md").read_text(encoding="utf-8")
+    for each in found["estimators"]:
+        ends = f"[{each['wrong_low']:.1%}, {each['wrong_high']:.1%}]"
+        cells = [f"{100 * each['error']:.1f} points", f"{each['order']:.2f}",
+                 f"{each['regret']:.1%}", f"{each['decided']:.0%}",
+                 f"{each['wrong']:.1%} {ends}"]  # fmt: skip
+        assert f"| {each['estimator']} | {' | '.join(cells)} |" in text
+    for each in found["old_system"]:
+        cells = [f"{each['ahead']} of {each['pairs']}", f"{each['wrongly_ahead']}",
+                 f"{each['behind']} of {each['pairs']}", f"{each['wrongly_behind']}"]  # fmt: skip
+        assert f"| {each['estimator']} | {' | '.join(cells)} |" in text

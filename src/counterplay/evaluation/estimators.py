@@ -219,7 +219,7 @@ ESTIMATORS: dict[str, Estimator] = {
             name="opponent",
             title="Weighting by the paper's opponent",
             assumes="weights rows by an exposure model that was trained against the candidates. "
-            "Its values are usually close to those of standard.",
+            "It was wrong more often than standard where the truth is known.",
             propensities=_fitted("opponent"),
         ),
         Estimator(

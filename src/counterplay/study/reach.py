@@ -104,7 +104,7 @@ def next_steps(rest: tuple[str, ...], test: OnlinePlan | None) -> tuple[str, ...
 def objection(evaluation: EvaluationRecord, decisive: Choice, key: Key) -> str | None:
     """Say why a choice cannot be followed, whatever its lead; None where nothing objects.
 
-    Clicks favour what showed them: in worlds two of five leads of the old system that held over the
+    Clicks favour what showed them: in worlds 50 of 82 leads of the old system that held over the
     whole box were wrong (`reproduction/results/trials-opponent.md`).
     """
     name = decisive.candidate
