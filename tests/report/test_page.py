@@ -380,3 +380,17 @@ def test_importing_it_loads_neither_torch_nor_plotly() -> None:
     code = f"import sys, counterplay.report.page; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_impressions_are_shown_with_the_data(values: Values) -> None:
+    assert "random rows" not in Page(render(Findings.model_validate(values))).cells
+    values["profile"] |= {
+        "n_organic": 12,
+        "n_impressions": 70_000,
+        "click_rate": 0.25,
+        "position_range": (1.0, 4.5, 20.0),
+        "n_random": 345,
+    }
+    page = Page(render(Findings.model_validate(values))).text
+    for said in ("organic clicks", "70,000, 25", "1 to 20, mean 4.5", "random rows", "345"):
+        assert said in page

@@ -71,13 +71,15 @@ class NumberColumn(_Column):
 
     def add(self, values: pl.Series, first_row: int) -> None:
         """Take one batch."""
-        numbers = numbers_of(values, self.name)
         low, high = self.bounds
-        if not (self.whole or self.open_below or numbers.has_nulls()):
+        integers = values.dtype.is_integer()
+        numbers = values if integers else numbers_of(values, self.name)
+        if not (self.open_below or numbers.has_nulls()) and (integers or not self.whole):
             batch = numbers.to_numpy()
-            if low <= batch.min(initial=np.inf) and batch.max(initial=-np.inf) <= high:
+            if len(batch) and low <= batch.min() and batch.max() <= high:
                 self._batches.append(batch.astype(self.dtype, copy=False))
                 return  # the usual case; NaN fails both comparisons
+        numbers = numbers_of(values, self.name)
         good = numbers.is_finite() & (numbers <= high)
         good &= (numbers > low) if self.open_below else (numbers >= low)
         if self.whole:
