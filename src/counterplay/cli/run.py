@@ -52,7 +52,7 @@ _Candidates = Annotated[
     list[str] | None,
     typer.Option(
         help=f"Candidates to train, one or more of: {', '.join(['pop', *METHODS])}.",
-        show_default="pop, erm, ps, acl",
+        show_default="pop, erm, ps, acl; shown with impressions, ips with propensities",
     ),
 ]
 _Feedback = Annotated[

@@ -83,7 +83,7 @@ class OnlinePlan(Record):
     Attributes:
         candidate: The one that leads.
         rival: The one that is nearest to it.
-        difference: Of the metric that decides, at the likeliest dials.
+        difference: Of the metric that decides, by what knows exposure, or at the likeliest dials.
         users: In each of the two arms; None where the difference is too small to be found.
     """
 
