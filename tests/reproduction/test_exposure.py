@@ -97,7 +97,7 @@ def test_the_goal_is_met_only_if_every_kind_of_world_reaches_it() -> None:
     one_less = [*all_reach[3:], *(world(*kinds[0], value) for value in (2.10, 2.11, 2.12))]
     assert rows(summarised(one_less))[0]["met"] is False
     text = page(summarised(all_reach[:9]), {"sparse": {"uniform": CHOSEN}}, "It gains.")
-    assert "Planned: 10 seeds. Run: sparse 0, dense 0." in text  # in every mechanism
+    assert "Planned: 10 seeds. Run: sparse (uniform 3, popularity 3, popularity-quality 0," in text
     assert "| uniform, sparse | 3 | 10, 40 | 5.00 | 1.00 | 2.00 | 2.41 |" in text
     assert "It gains." in text
 
@@ -105,7 +105,7 @@ def test_the_goal_is_met_only_if_every_kind_of_world_reaches_it() -> None:
 def test_settings_that_are_not_frozen_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = ExposureSettings(frozen=False, n_seeds={"sparse": 1}, chosen={})
+    settings = ExposureSettings(frozen=False, n_seeds={"sparse": {"history": 1}}, chosen={})
     file = tmp_path / "settings.json"
     file.write_text(settings.model_dump_json())
     monkeypatch.setattr(exposure_settings, "SETTINGS", file)
