@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from counterplay.errors import ConfigError
 from reproduction.execution import results_of
-from reproduction.exposure_learning import MECHANISMS, LearningJob, learnt_all
+from reproduction.exposure_learning import LearningJob, learnt_all
 from reproduction.exposure_settings import SETTINGS, settings
 from reproduction.exposure_summary import page, rows, summarised
 
@@ -32,9 +32,9 @@ def run(place: Place) -> dict[str, Any]:
         )
     jobs = [
         LearningJob(density=density, mechanism=each, seed=seed, chosen=asked.chosen[density][each])
-        for density, n in asked.n_seeds.items()
+        for density, mechanisms in asked.n_seeds.items()
+        for each, n in mechanisms.items()
         for seed in range(n)
-        for each in MECHANISMS
     ]
     worlds = results_of(jobs, place, _learnt)
     cells = summarised(worlds)

@@ -154,5 +154,7 @@ def _missing(cells: Sequence[Mapping[str, Any]]) -> str:
     said = []
     for density in N_SHOWN:
         counts = [done.get((density, mechanism), 0) for mechanism in MECHANISMS]
-        said.append(f"{density} {min(counts)}")
-    return f"Planned: {N_PLANNED} seeds. Run: {', '.join(said)}."
+        alike = len(set(counts)) == 1
+        named = (f"{name} {n}" for name, n in zip(MECHANISMS, counts, strict=True))
+        said.append(f"{density} {counts[0]}" if alike else f"{density} ({', '.join(named)})")
+    return f"Planned: {N_PLANNED} seeds. Run: {'; '.join(said)}."
