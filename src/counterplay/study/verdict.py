@@ -81,7 +81,6 @@ def verdict(evaluation: EvaluationRecord, truth: Sequence[TrueValue] | None = No
             "reservations": tuple(_reservations(evaluation, decisive, others, doubt)),
             "sentences": (
                 _says(decisive, key, may_be),
-                *(_says(each, key) for each in others),
                 *(_turns(decisive) if decisive.flip is None or decisive.flip >= _SLIGHT else ()),
                 *_truly(found, decisive),
             ),
