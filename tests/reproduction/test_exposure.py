@@ -100,6 +100,8 @@ def test_the_goal_is_met_only_if_every_kind_of_world_reaches_it() -> None:
     assert "Planned: 10 seeds. Run: sparse (uniform 3, popularity 3, popularity-quality 0," in text
     assert "| uniform, sparse | 3 | 10, 40 | 5.00 | 1.00 | 2.00 | 2.41 |" in text
     assert "It gains." in text
+    assert "interval above 0: uniform, sparse (+20.5 %); popularity, sparse (+20.5 %); " in text
+    assert "Less than 10 %: uniform, sparse (+5.5 %)" in page(summarised(one_less), {}, "")
 
 
 def test_settings_that_are_not_frozen_are_refused(
