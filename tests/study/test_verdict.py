@@ -397,7 +397,7 @@ def test_who_is_left_and_the_test_that_would_decide() -> None:
     race, online, random, shown = found.next_steps
     assert race == "Still in the race: a, b0, b1."
     assert f"{users:,} users in each arm" in online
-    assert f"about {users:,} clicks; --random-rows" in random
+    assert f"about {users:,} clicks on items that were shown at random" in random
     assert "all that was shown" in shown
 
 

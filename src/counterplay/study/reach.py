@@ -104,8 +104,8 @@ def next_steps(rest: tuple[str, ...], test: OnlinePlan | None, known: set[str]) 
         )
         if RANDOMISED not in known:
             said.append(
-                f"So would impressions of items drawn at random with about {test.users:,} clicks; "
-                "--random-rows takes them. Fewer already narrow down what is exposure."
+                f"So would about {test.users:,} clicks on items that were shown at random; fewer "
+                "already narrow down what is exposure."
             )
         if not known & _OF_IMPRESSIONS:
             said.append("A log of all that was shown, clicked or not, may decide without a test.")
