@@ -1,0 +1,203 @@
+"""What impressions are worth to evaluation: estimators with clicks alone, and with what is added.
+
+Six mechanisms of exposure. The log has clicks alone at first; random rows, impressions and true
+propensities are added one by one. Worlds that are done are not run again.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+import counterplay as cp
+from counterplay.data.impressions import impressions_of
+from counterplay.data.splits import TRAIN
+from counterplay.errors import CounterplayWarning
+from counterplay.evaluation.evaluator import compared
+from counterplay.evaluation.propensities import Contestant
+from counterplay.evaluation.stage import Evaluation, Stage
+from counterplay.learning import erm, shown
+from counterplay.learning.config import FromShown, Training
+from counterplay.metrics.scoring import ModelScores, TableScores
+from counterplay.models.registry import ModelSettings, build
+from counterplay.runs.config import ValidationSettings
+from counterplay.runs.validating import Judge
+from counterplay.simulation.values import demand, true_values
+from counterplay.simulation.writing import split_of
+from reproduction.execution import results_of
+from reproduction.exposure_evaluation_summary import page, rows, summarised
+from reproduction.grid import Job
+from reproduction.outside_scores import outside_scores
+from reproduction.trial_judgements import RATES, Judged, rounded
+from reproduction.trial_worlds import trial_world
+
+if TYPE_CHECKING:
+    from counterplay.data.splits import Split
+    from counterplay.evaluation.records import EvaluationRecord
+    from counterplay.models.scorer import Scorer
+    from counterplay.simulation.world import World
+    from reproduction.datasets import Place
+    from reproduction.grid import Result
+
+SOURCES: tuple[str, ...] = ()
+MECHANISMS = (
+    *("uniform", "popularity-quality", "history"),
+    *("strong-history", "confounded", "position-bias"),
+)
+SEEDS = range(10)
+NOTES = ""
+RANDOM_SHARE = 0.01  # of what is shown
+MORE_RANDOM = 0.03  # enough to tell how far down a list users look
+N_RESAMPLES = 400
+EPOCHS, PATIENCE, RATE, BATCH = 40, 8, 0.02, 2048
+FACTORS = {"cf4": (4, 1e-4), "cf16": (16, 2e-4)}  # dimension and l2 of ERM on clicks
+SHOWN_DIM, SHOWN_L2 = 16, 1e-4
+STEPS: dict[str, tuple[str, ...]] = {
+    "clicks": ("standard", "popularity", "dials", "robust"),
+    "+ random rows": ("dials", "robust", "randomised"),
+    "+ impressions": ("impressions", "doubly-robust"),
+    "+ impressions and random rows": ("impressions",),
+    "+ impressions and three times the random rows": ("impressions",),
+    "+ propensities": ("logged",),
+    "truth": ("oracle",),
+}
+
+
+class EvaluationJob(Job):
+    """Judge the candidates of one world with all that its log can have."""
+
+    mechanism: str
+    seed: Annotated[int, Field(ge=0)]
+
+    @property
+    def label(self) -> str:
+        """Mechanism and seed."""
+        return f"{self.mechanism}/exposure-evaluation/seed-{self.seed}"
+
+
+def run(place: Place) -> dict[str, Any]:
+    """Judge every world of the reported seeds, and return what each estimator was worth."""
+    jobs = [EvaluationJob(mechanism=each, seed=seed) for seed in SEEDS for each in MECHANISMS]
+    worlds = results_of(jobs, place, _judged)
+    summary = summarised(worlds)
+    return {
+        "seeds": list(SEEDS),
+        "random_share": RANDOM_SHARE,
+        "summary": summary,
+        "worlds": worlds,
+        "rows": rows(summary),
+        "pages": {"exposure-evaluation.md": page(summary, RANDOM_SHARE, NOTES)},
+    }
+
+
+def _judged(job: Job, _: Place) -> Result:
+    assert isinstance(job, EvaluationJob)
+    begun = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CounterplayWarning)  # of runs that are meant to be short
+        found = judge_world(trial_world(job.mechanism, job.seed), job.seed)
+    return {"mechanism": job.mechanism, **found, "seconds": round(time.process_time() - begun, 1)}
+
+
+def judge_world(world: World, seed: int) -> dict[str, Any]:
+    """Train the candidates, and return what every estimator says of them, beside the truth."""
+    split = split_of(world, RATES, impressions=True, random_share=RANDOM_SHARE)
+    contestants = candidates(split, cp.Streams(seed))
+    seen = split.interactions.take(split.part < len(RATES) - 1)
+    last = float(len(RATES) - 1)
+    total = demand(world, np.arange(world.n_users), seen, time=last)
+    truth = [
+        true_values(world, each.scores, seen, metrics=("hit",), k=(10,), time=last, total=total)
+        for each in contestants
+    ]
+    judged: dict[str, Any] = {}
+    for step, estimators in STEPS.items():
+        record = compared(_stage(step, world, split, seed), contestants)
+        for name in estimators:
+            judged[f"{step}: {name}"] = _said(record, name, contestants)
+    assert split.random is not None
+    assert split.random.clicked is not None
+    return {
+        "candidates": [each.name for each in contestants],
+        "truth": rounded(np.array([each["hit", 10] for each in truth])),
+        "judged": judged,
+        "rows": {
+            "train": len(split.train),
+            "test": len(split.test),
+            "impressions": len(impressions_of(split, 2)),
+            "random": len(split.random),
+            "clicked at random": int(split.random.clicked.sum()),
+        },
+    }
+
+
+def _stage(step: str, world: World, split: Split, seed: int) -> Stage:
+    """Return the stage of a step: what its log knows, and the estimators that it adds."""
+    config = Evaluation(
+        metrics=("hit",), estimators=STEPS[step], n_resamples=N_RESAMPLES, seed=seed
+    )
+    random = split.random if "random rows" in step else None
+    if "three times" in step:
+        random = split_of(world, RATES, impressions=True, random_share=MORE_RANDOM).random
+    if step == "+ propensities":
+        split = split_of(world, RATES, impressions=True, random_share=RANDOM_SHARE, with_truth=True)
+    if "impressions" not in step:
+        split = replace(split, unclicked=None, unclicked_part=None)
+    known = world if step == "truth" else None
+    return Stage(replace(split, random=None), config, explicit=False, world=known, random=random)
+
+
+def candidates(split: Split, streams: cp.Streams) -> list[Contestant]:
+    """Train four candidates, and add three from outside; the scores of all are kept as tables."""
+    train = split.train
+    judge = Judge(split, train, ValidationSettings(metric="hit"), streams)
+    models: dict[str, Scorer] = {"pop": build("pop", train)}
+    shared: dict[str, Any] = {
+        "epochs": EPOCHS, "patience": PATIENCE, "rate": RATE, "seed": streams.seed
+    }  # fmt: skip
+    for name, (dim, l2) in FACTORS.items():
+        models[name] = build("cf", train, dim=dim, generator=streams.torch(name))
+        erm(models[name], train, Training(**shared, batch_size=BATCH, l2=l2), validate=judge)
+    models["shown"] = build("cf", train, dim=SHOWN_DIM, generator=streams.torch("shown"))
+    how = FromShown(**shared, batch_size=4 * BATCH, l2=SHOWN_L2, examination="none")
+    by_auc = Judge(split, train, ValidationSettings(metric="auc"), streams)
+    shown(models["shown"], impressions_of(split, TRAIN), how, validate=by_auc)
+    users = np.arange(train.n_users)
+    user, item = (each.ravel() for each in np.indices((train.n_users, train.n_items)))
+    found = []
+    for name, model in models.items():
+        table = np.asarray(ModelScores(model, train, train=train).of_all(users)).ravel()
+        scores = TableScores(user, item, table, train.n_items)
+        kind = ModelSettings(name="pop") if name == "pop" else None
+        found.append(Contestant(name, scores, None, settings=kind))
+    outside = outside_scores(train, streams.numpy("outside"))
+    return found + [Contestant(name, scores, None) for name, scores in outside.items()]
+
+
+def _said(
+    record: EvaluationRecord, estimator: str, contestants: list[Contestant]
+) -> dict[str, Any]:
+    """Return the values, their ends, and the lower end of every difference."""
+    place = {each.name: number for number, each in enumerate(contestants)}
+    values, low, high = (np.full(len(place), np.nan) for _ in range(3))
+    for each in record.estimates:
+        if each.estimator == estimator:
+            at = place[each.candidate]
+            values[at], low[at], high[at] = each.value, _end(each.low, -1), _end(each.high, 1)
+    leads = np.zeros((len(place), len(place)))
+    for one in record.comparisons:
+        if one.estimator == estimator:
+            first, second = place[one.first], place[one.second]
+            leads[first, second] = _end(one.low, -1)
+            leads[second, first] = -_end(one.high, 1)
+    return Judged(values, low, high, leads).plain()
+
+
+def _end(value: float | None, sign: int) -> float:
+    """Return an end; one that is not known is as far as can be, which of hits is 1."""
+    return float(sign) if value is None else value
