@@ -16,30 +16,24 @@ from pydantic import Field
 
 import counterplay as cp
 from counterplay.data.impressions import impressions_of
-from counterplay.data.splits import TRAIN
 from counterplay.errors import CounterplayWarning
 from counterplay.evaluation.evaluator import compared
-from counterplay.evaluation.propensities import Contestant
 from counterplay.evaluation.stage import Evaluation, Stage
-from counterplay.learning import erm, shown
-from counterplay.learning.config import FromShown, Training
-from counterplay.metrics.scoring import ModelScores, TableScores
-from counterplay.models.registry import ModelSettings, build
-from counterplay.runs.config import ValidationSettings
-from counterplay.runs.validating import Judge
 from counterplay.simulation.values import demand, true_values
 from counterplay.simulation.writing import split_of
 from reproduction.execution import results_of
+from reproduction.exposure_candidates import candidates
+from reproduction.exposure_causes import SEEDS as OTHER_SEEDS
+from reproduction.exposure_causes import CausesJob, caused, causes_table
 from reproduction.exposure_evaluation_summary import page, rows, summarised
 from reproduction.grid import Job
-from reproduction.outside_scores import outside_scores
 from reproduction.trial_judgements import RATES, Judged, rounded
 from reproduction.trial_worlds import trial_world
 
 if TYPE_CHECKING:
     from counterplay.data.splits import Split
+    from counterplay.evaluation.propensities import Contestant
     from counterplay.evaluation.records import EvaluationRecord
-    from counterplay.models.scorer import Scorer
     from counterplay.simulation.world import World
     from reproduction.datasets import Place
     from reproduction.grid import Result
@@ -54,9 +48,6 @@ NOTES = ""
 RANDOM_SHARE = 0.01  # of what is shown
 MORE_RANDOM = 0.03  # enough to tell how far down a list users look
 N_RESAMPLES = 400
-EPOCHS, PATIENCE, RATE, BATCH = 40, 8, 0.02, 2048
-FACTORS = {"cf4": (4, 1e-4), "cf16": (16, 2e-4)}  # dimension and l2 of ERM on clicks
-SHOWN_DIM, SHOWN_L2 = 16, 1e-4
 STEPS: dict[str, tuple[str, ...]] = {
     "clicks": ("standard", "popularity", "dials", "robust"),
     "+ random rows": ("dials", "robust", "randomised"),
@@ -84,14 +75,19 @@ def run(place: Place) -> dict[str, Any]:
     """Judge every world of the reported seeds, and return what each estimator was worth."""
     jobs = [EvaluationJob(mechanism=each, seed=seed) for seed in SEEDS for each in MECHANISMS]
     worlds = results_of(jobs, place, _judged)
+    other = [CausesJob(mechanism=each, seed=seed) for seed in OTHER_SEEDS for each in MECHANISMS]
+    causes = results_of(other, place, caused)
     summary = summarised(worlds)
     return {
         "seeds": list(SEEDS),
         "random_share": RANDOM_SHARE,
         "summary": summary,
+        "causes": causes,
         "worlds": worlds,
         "rows": rows(summary),
-        "pages": {"exposure-evaluation.md": page(summary, RANDOM_SHARE, NOTES)},
+        "pages": {
+            "exposure-evaluation.md": page(summary, RANDOM_SHARE, causes_table(causes), NOTES)
+        },
     }
 
 
@@ -150,33 +146,6 @@ def _stage(step: str, world: World, split: Split, seed: int) -> Stage:
         split = replace(split, unclicked=None, unclicked_part=None)
     known = world if step == "truth" else None
     return Stage(replace(split, random=None), config, explicit=False, world=known, random=random)
-
-
-def candidates(split: Split, streams: cp.Streams) -> list[Contestant]:
-    """Train four candidates, and add three from outside; the scores of all are kept as tables."""
-    train = split.train
-    judge = Judge(split, train, ValidationSettings(metric="hit"), streams)
-    models: dict[str, Scorer] = {"pop": build("pop", train)}
-    shared: dict[str, Any] = {
-        "epochs": EPOCHS, "patience": PATIENCE, "rate": RATE, "seed": streams.seed
-    }  # fmt: skip
-    for name, (dim, l2) in FACTORS.items():
-        models[name] = build("cf", train, dim=dim, generator=streams.torch(name))
-        erm(models[name], train, Training(**shared, batch_size=BATCH, l2=l2), validate=judge)
-    models["shown"] = build("cf", train, dim=SHOWN_DIM, generator=streams.torch("shown"))
-    how = FromShown(**shared, batch_size=4 * BATCH, l2=SHOWN_L2, examination="none")
-    by_auc = Judge(split, train, ValidationSettings(metric="auc"), streams)
-    shown(models["shown"], impressions_of(split, TRAIN), how, validate=by_auc)
-    users = np.arange(train.n_users)
-    user, item = (each.ravel() for each in np.indices((train.n_users, train.n_items)))
-    found = []
-    for name, model in models.items():
-        table = np.asarray(ModelScores(model, train, train=train).of_all(users)).ravel()
-        scores = TableScores(user, item, table, train.n_items)
-        kind = ModelSettings(name="pop") if name == "pop" else None
-        found.append(Contestant(name, scores, None, settings=kind))
-    outside = outside_scores(train, streams.numpy("outside"))
-    return found + [Contestant(name, scores, None) for name, scores in outside.items()]
 
 
 def _said(

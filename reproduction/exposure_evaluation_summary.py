@@ -140,7 +140,7 @@ def rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def page(summary: Mapping[str, Any], random_share: float, notes: str) -> str:
+def page(summary: Mapping[str, Any], random_share: float, causes: Sequence[str], notes: str) -> str:
     """Return the page of the evaluation half."""
     counts = summary["rows"]
     lines = [
@@ -178,6 +178,15 @@ def page(summary: Mapping[str, Any], random_share: float, notes: str) -> str:
         "percentage points; below 0 is better for both. For order, above 0 is better.",
         "",
         *_differences(summary["overall"]),
+        "",
+        "## Where the error comes from",
+        "",
+        "Bias in points, mean over candidates and over worlds of seeds 100 and 101, which are not "
+        "among the worlds above. Test clicks are weighted by the probability that an item is "
+        "shown, as `impressions` fits it or as it truly is, and by the true probability that its "
+        "place is examined, or without it. The last column is `logged`.",
+        "",
+        *causes,
         "",
         "## What it says",
         "",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from counterplay.errors import CounterplayWarning
-from reproduction import exposure_evaluation, trial_worlds
+from reproduction import exposure_candidates, exposure_evaluation, trial_worlds
 from reproduction.datasets import Place
 from reproduction.exposure_evaluation import MECHANISMS, STEPS, judge_world
 from reproduction.exposure_evaluation_summary import (
@@ -32,8 +32,9 @@ def world() -> dict[str, Any]:
     """Give what was found in a small world."""
     with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():
         warnings.simplefilter("ignore", CounterplayWarning)
-        for name, value in (("EPOCHS", 2), ("RANDOM_SHARE", 0.08), ("MORE_RANDOM", 0.5)):
-            patched.setattr(exposure_evaluation, name, value)
+        patched.setattr(exposure_candidates, "EPOCHS", 2)
+        patched.setattr(exposure_evaluation, "RANDOM_SHARE", 0.08)
+        patched.setattr(exposure_evaluation, "MORE_RANDOM", 0.5)
         patched.setattr(trial_worlds, "SIZE", SMALL)
         return {"seconds": 1.0, **judge_world(trial_world("history", 3), 3)}
 
@@ -108,6 +109,8 @@ def test_worlds_are_judged_once_and_told_on_a_page(
 
     monkeypatch.setattr(exposure_evaluation, "judge_world", noted)
     monkeypatch.setattr(exposure_evaluation, "SEEDS", range(2))
+    monkeypatch.setattr(exposure_evaluation, "OTHER_SEEDS", (100,))
+    monkeypatch.setattr(exposure_candidates, "EPOCHS", 1)
     monkeypatch.setattr(trial_worlds, "SIZE", SMALL)
     place = Place(tmp_path, tmp_path)
     exposure_evaluation.run(place)
@@ -117,4 +120,10 @@ def test_worlds_are_judged_once_and_told_on_a_page(
     assert "Run: 2 seeds, 12 worlds" in text
     assert all(f"## {name}" in text for name in MECHANISMS)
     assert all(text.count(f"| {name} |") >= 7 for name in NAMES)
-    assert page(found["summary"], 0.01, "said so").count("said so") == 1
+    assert page(found["summary"], 0.01, ["| why |"], "said so").count("said so") == 1
+    biases = {each["mechanism"]: each["bias"].values() for each in found["causes"]}
+    assert set(biases) == set(MECHANISMS)
+    fitted, examined, shown, logged = biases["position-bias"]
+    assert fitted > examined  # clicks far down a list weigh more, and candidates put them lower
+    assert shown > logged
+    assert f"| position-bias | {100 * fitted:+.2f} | {100 * examined:+.2f} |" in text
