@@ -20,6 +20,7 @@ from reproduction import (
     curves,
     estimators,
     exposure,
+    exposure_evaluation,
     exposure_settings,
     headroom,
     random_clicks,
@@ -58,6 +59,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "trials-opponent": trials_opponent,
     "exposure-settings": exposure_settings,
     "exposure": exposure,
+    "exposure-evaluation": exposure_evaluation,
 }
 ABOUT = (
     "# What methods and estimators are worth",
