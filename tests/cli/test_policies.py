@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -133,3 +134,24 @@ def test_every_user_who_was_shown_something_needs_scores(folder: Path, run: Run)
     outcome = run("evaluate", "--scores", folder / "few.parquet", "--data", folder / "shown", *FAST)
     assert outcome.code == 2
     assert "none for 1 of 40 users" in outcome.err
+
+
+@pytest.mark.parametrize("policy", ["random", "bts"])
+def test_open_bandit_goes_through_the_same_commands(
+    policy: str, real_data: Callable[[str], Path], run: Run, tmp_path: Path
+) -> None:
+    source = real_data("obd") / policy / "men"
+    for arguments in (
+        ("prepare", source, "--split", "time", "--test", 0.5, "--out", tmp_path / "data"),
+        ("train", tmp_path / "data", "--method", "shown", "--set", "training.epochs=1",
+         "--set", "validation.metric=log_loss", "--out", tmp_path / "shown"),
+    ):  # fmt: skip
+        outcome = run(*arguments)
+        assert outcome.code == 0, outcome.err
+    outcome = run("evaluate", tmp_path / "shown", *FAST, "--k", 15, "--json")
+    assert outcome.code == 0, outcome.err
+    logged, *found = json.loads(outcome.out)["estimates"]
+    assert 0.001 < logged["low"] < logged["value"] < logged["high"] < 0.01
+    assert [each["estimator"] for each in found] == VALUED
+    assert all(each["n"] == logged["n"] for each in found)
+    assert "mean of about 1" not in outcome.err  # the logged propensities are right
