@@ -176,15 +176,15 @@ def _from_impressions(
         on_list, length = lists.within(k)
         chosen, expected = on_list / length, believed[lists.place, k - 1] / length
         _check_mean_weight(name, k, chosen / rows.propensity, rows.user)
-        rng = Streams(config.seed).numpy("policies", name, k)
+        same = [Streams(config.seed).numpy("policies", name, k) for _ in range(2)]  # resamples
         values = policy_values(
-            rows.clicked, q, chosen, rng, predicted=predicted, expected=expected,
+            rows.clicked, q, chosen, same[0], predicted=predicted, expected=expected,
             clusters=rows.user, level=config.level, n_resamples=config.n_resamples,
         )  # fmt: skip
         if shown.random is None:
             values.append(
                 replay_value(
-                    rows.clicked, on_list, rng, propensities=q,
+                    rows.clicked, on_list, same[1], propensities=q,
                     clusters=rows.user, level=config.level, n_resamples=config.n_resamples,
                 )
             )  # fmt: skip

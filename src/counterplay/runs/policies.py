@@ -17,7 +17,7 @@ from counterplay.evaluation.stage import Evaluation
 from counterplay.metrics.scoring import ModelScores
 from counterplay.notes import noted, tell
 from counterplay.runs.candidates import check_trained_on
-from counterplay.runs.training import load_run, read_record
+from counterplay.runs.training import load_run, read_record, taught_by
 
 if TYPE_CHECKING:
     from counterplay.evaluation.given_scores import Table
@@ -63,7 +63,9 @@ def value_policy(
             assert isinstance(candidate, str | Path)
             check_trained_on(candidate, run, split)
             name, train = Path(candidate).resolve().name, replace(split.train, rating=None)
-            scores = ModelScores(load_run(candidate, train)[0], rows.seen, train=train)
+            taught = taught_by(run.configuration.method, split)
+            model = load_run(candidate, train)[0]
+            scores = ModelScores(model, rows.seen, train=train, taught=taught)
         else:
             name = "scores" if isinstance(candidate, pl.DataFrame) else Path(candidate).stem
             scores = read_scores(candidate, split.interactions, rows.users)

@@ -11,6 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from counterplay.data.directory import load_split
 from counterplay.data.impressions import impressions_of
 from counterplay.data.publishing import check_free, working_directory
@@ -42,6 +44,8 @@ from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
 
     from counterplay.data.splits import Split
     from counterplay.learning.fitting import Callback
@@ -109,7 +113,8 @@ def _trained(
         shown = impressions_of(split, TRAIN)
     players = config.players(train, streams, shown)
     held_out = bool(split.counts["validation"])  # without, the last epoch is kept
-    judge = Judge(split, train, config.validation, streams) if held_out else None
+    taught = taught_by(config.method, split)
+    judge = Judge(split, train, config.validation, streams, taught=taught) if held_out else None
     begin(folder, asked)
     checkpoint = folder / CHECKPOINT
     with noted() as notes, _blamed(kind):
@@ -120,6 +125,20 @@ def _trained(
     record = write_run(folder, _record(config, data, split, found, judge, notes), found)
     tell(notes)
     return record
+
+
+def taught_by(method: str, split: Split) -> NDArray[np.bool_] | None:
+    """Return whom a method learns of by training impressions, `[n_users]`; None if it has clicks.
+
+    Users who were shown something and clicked nothing are known to it.
+    """
+    if method_of(method).needs != "impressions":
+        return None
+    shown, part = split.unclicked, split.unclicked_part
+    if shown is None or part is None:
+        return None
+    counts: NDArray[np.int64] = np.bincount(shown.user[part == TRAIN], minlength=shown.n_users)
+    return counts > 0
 
 
 def _record(
