@@ -23,7 +23,7 @@ from counterplay.learning.config import Weighted
 from counterplay.learning.fitting import fit, threads_for
 from counterplay.learning.methods import MADE, method_of
 from counterplay.notes import noted, tell
-from counterplay.runs.config import RunConfig
+from counterplay.runs.config import RunConfig, kind_of
 from counterplay.runs.record import (
     CHECKPOINT,
     RECORD,
@@ -71,7 +71,9 @@ def train(
     log and split are the same. `split` is the data, where they are loaded already.
     """
     config, folder = config or RunConfig(), Path(out)
-    config.of_method()
+    settings, kind = config.of_method(), kind_of({"method": config.method})
+    if not isinstance(config, kind):  # with the settings of the method, as it will be read again
+        config = kind(**dict(config) | {"training": settings})
     if not resume:
         check_free(folder)
     asked = asked_for(config, data)
