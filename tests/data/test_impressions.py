@@ -15,7 +15,9 @@ import counterplay as cp
 from counterplay.data import directory, impressions
 from counterplay.data.canonical import arranged, slices, user_blocks
 from counterplay.data.directory import FILES, load_split, save
-from counterplay.data.impressions import impressions_of
+from counterplay.data.histories import before_impressions
+from counterplay.data.impressions import impressions_of, tells_apart
+from counterplay.data.interactions import Interactions
 from counterplay.data.preparation import Preparation, prepare
 from counterplay.data.readers import read
 from counterplay.data.splits import Split, split_at_random
@@ -217,3 +219,41 @@ def test_many_rows_are_worked_on_some_at_a_time(
     assert small.random == whole.random
     save(small, tmp_path / "data")
     assert load_split(tmp_path / "data").fingerprint == whole.fingerprint
+
+
+def pages() -> Split:
+    """Return three pages of four items a user, each with one click and one time."""
+    user, page, place = (each.ravel() for each in np.indices((12, 5, 4)))
+    frame = pl.DataFrame(
+        {"user": user, "item": (user + page * 4 + place) % 23, "time": 100 * page + user}
+    )
+    return made(frame.with_columns(clicked=(user + page) % 4 == place))
+
+
+def test_a_page_is_in_one_part_with_its_click() -> None:
+    split = pages()
+    log, rows = split.interactions, split.unclicked
+    assert rows is not None
+    assert log.time is not None
+    assert rows.time is not None
+    part_of = dict(zip(zip(log.user, log.time, strict=True), split.part, strict=True))
+    expected = [part_of[pair] for pair in zip(rows.user, rows.time, strict=True)]
+    assert split.unclicked_part is not None
+    assert split.unclicked_part.tolist() == expected
+    assert all(tells_apart(split, part) for part in range(3))
+    assert not tells_apart(made(frames()[1]), 2)
+
+
+def test_what_was_shown_together_has_the_same_history() -> None:
+    split = pages()
+    log = impressions_of(split, 0)
+    assert log.time is not None
+    assert log.clicked is not None
+    before = before_impressions(log, 3)
+    for row in range(len(log)):
+        mine = (log.user == log.user[row]) & log.clicked & (log.time < log.time[row])
+        window = before.inputs[before.window[row]][: before.place[row] + 1]
+        assert window[window < log.n_items].tolist() == log.item[mine].tolist()[-len(window) :]
+    untimed = Interactions(log.users, log.items, log.user, log.item, clicked=log.clicked)
+    with pytest.raises(DataError, match="impressions without times"):
+        before_impressions(untimed, 3)

@@ -53,7 +53,7 @@ def test_columns_are_found_by_their_usual_names(role: str, name: str) -> None:
     ("column", "values"),
     [
         ("label", ["good", "bad"]),
-        ("clicked", ["good", "bad"]),
+        ("click", ["good", "bad"]),
         ("click", [-1, 1]),
         ("clicks", [0.5, 1]),
         ("label", [[1], [2]]),
@@ -176,3 +176,11 @@ def test_every_impression_is_in_one_place() -> None:
     assert seen.propensity_range is not None
     assert seen.propensity_range[1] == pytest.approx(shown["propensity"].mean())
     assert {"impressions", "positions", "random rows", "exposed"} <= seen.summary().keys()
+
+
+def test_a_name_that_can_only_mean_clicks_must_hold_them() -> None:
+    _, clicks = frames()
+    for column, values in (("clicked", [1, None]), ("is_click", ["good", "bad"])):
+        other = pl.Series(column, values * (clicks.height // 2), strict=False)
+        with pytest.raises(DataError, match="found"):
+            made(clicks.with_columns(other))

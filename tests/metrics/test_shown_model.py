@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -125,3 +127,28 @@ def test_logistic_regression_is_where_the_gradient_vanishes() -> None:
     found = logistic_regression(design, outcomes, ridge)
     gradient = design.T @ (outcomes - expit(design @ found)) - ridge * found
     np.testing.assert_allclose(gradient, 0, atol=1e-8)
+
+
+def test_a_fold_has_coefficients_without_its_own_rows(small: Small) -> None:
+    def fitted(rows: Interactions) -> tuple[np.ndarray, np.ndarray]:
+        options: dict[str, Any] = {"earlier": small.earlier, "seen": small.seen}
+        shown = fit_shown_model(
+            rows, [small.scores], rng=np.random.default_rng(1), n_refits=0, **options
+        )
+        clicked = fit_relevance_model(rows, [small.scores], rng=np.random.default_rng(1), **options)
+        assert np.array_equal(shown.fold, clicked.fold)
+        return shown.coefficients[0], clicked.coefficients
+
+    rows = small.rows
+    assert rows.clicked is not None
+    model = fit_shown_model(
+        rows, [small.scores], earlier=small.earlier, seen=small.seen,
+        rng=np.random.default_rng(1), n_refits=0,
+    )  # fmt: skip
+    own = model.fold[rows.user] == 0
+    item = np.where(own, (rows.item * 7 + 3) % N_ITEMS, rows.item).astype(np.int32)
+    clicked = np.where(own, ~rows.clicked, rows.clicked)
+    other = Interactions(rows.users, rows.items, rows.user, item, clicked=clicked)
+    for one, another in zip(fitted(rows), fitted(other), strict=True):
+        np.testing.assert_allclose(one[0], another[0])  # who is served by it changed nothing
+        assert np.abs(one[1] - another[1]).max() > 0.05

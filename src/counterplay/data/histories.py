@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.errors import ConfigError
+from counterplay.data.canonical import begins as first_of
+from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,9 +72,17 @@ class Before:
 
 
 def before_impressions(log: Interactions, length: int) -> Before:
-    """Cut users' clicks into windows, and say where in them each row of impressions stands."""
+    """Cut users' clicks into windows, and say where in them each row of impressions stands.
+
+    Only clicks at an earlier time count: what was shown together was seen together.
+    """
     _check(length)
     assert log.clicked is not None
+    if log.time is None:
+        raise DataError(
+            "a model that reads histories needs to know what came before an impression; found "
+            "impressions without times; name the time column, or choose another model"
+        )
     clicks = log.take(log.clicked)
     begins, ends = clicks.offsets[:-1], clicks.offsets[1:]
     n_clicks = ends - begins
@@ -83,7 +92,8 @@ def before_impressions(log: Interactions, length: int) -> Before:
     back = np.arange(len(user)) - first_of_user[user]
     items = np.append(clicks.item, np.int32(log.n_items))
     inputs = items[_places(begins[user], ends[user] - back * length, length)]
-    earlier = np.cumsum(log.clicked) - log.clicked - begins[log.user]
+    together = np.maximum.accumulate(np.where(first_of(log.user, log.time), np.arange(len(log)), 0))
+    earlier = (np.cumsum(log.clicked) - log.clicked)[together] - begins[log.user]
     later = n_clicks[log.user] - earlier  # clicks at the impression, or after it
     return Before(inputs, first_of_user[log.user] + later // length, length - 1 - later % length)
 

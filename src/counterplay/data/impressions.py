@@ -210,6 +210,15 @@ def impressions_of(split: Split, part: int) -> Interactions:
     return replace(clicks, **columns)
 
 
+def tells_apart(split: Split, part: int) -> bool:
+    """Tell whether a user of a part was shown something and clicked it, and something else not."""
+    if split.unclicked is None or split.unclicked_part is None:
+        return False
+    clicks = without_organic(split.interactions.take(split.part == part))
+    passed = split.unclicked.user[split.unclicked_part == part]
+    return bool(np.isin(clicks.user, passed).any())
+
+
 def without_organic(rows: Interactions, *, tell: bool = False) -> Interactions:
     """Leave out held-out clicks that were not exposed: no propensity of exposure is theirs."""
     if rows.exposed is None or rows.exposed.all():

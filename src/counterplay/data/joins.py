@@ -43,8 +43,9 @@ def join(clicks: Table, shown: Table, window: int) -> Table:
     """Return clicks and impressions as one table that tells which rows were clicked.
 
     A click belongs to the last impression of its user and item at most `window` microseconds before
-    it, and takes position and propensity from it; without times, to the impressions of its pair in
-    turn. A click without one is organic; an impression without one was not clicked.
+    it, and takes time, position and propensity from it, so that all of a page is in one part;
+    without times, to the impressions of its pair in turn. A click without one is organic; an
+    impression without one was not clicked.
     """
     for role, plural in (("user", "users"), ("item", "items")):
         _share_ids(clicks, shown, role, plural)
@@ -63,7 +64,9 @@ def join(clicks: Table, shown: Table, window: int) -> Table:
     left[found[joined]] = False
     columns: dict[str, Any] = {}
     for name in ("user", "item", *(("time",) if timed else ())):
-        columns[name] = np.concatenate([clicks.columns[name], shown.columns[name][left]])
+        own = clicks.columns[name].copy()
+        own[joined] = shown.columns[name][found[joined]]
+        columns[name] = np.concatenate([own, shown.columns[name][left]])
     for name, organic in (("position", 0), ("propensity", 1.0), ("random", False)):
         if name in shown.columns:
             column = shown.columns[name]

@@ -69,9 +69,11 @@ class Lists:
                 )
         filled = lists.filter(length > 0)
         self._n_empty += lists.height - filled.height
+        click = self.roles.get("clicked")
+        if click is not None and filled[click].dtype.is_numeric():
+            filled = filled.with_columns(pl.col(click).cast(pl.Int64, strict=False))  # NaN is none
         place = pl.int_ranges(1, pl.col(self.lists[0]).list.len() + 1, dtype=pl.Int32)
         shown = filled.with_columns(place.alias(_PLACE)).explode(*self.lists, _PLACE)
-        click = self.roles.get("clicked")
         if click is None or click in self.lists:
             return shown
         form, target = form_of(click), pl.col(click)

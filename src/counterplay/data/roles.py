@@ -27,6 +27,7 @@ _ALIASES = {
 }
 _OF_LISTS = " clickedlist clicklist labels clickidx clickindex clickedindex clickplace clickedplace"
 _OF_LISTS += " clickposition clickedposition clickeditem clickitem clickeditemid clickitemid"
+_OFTEN_LABELS = ("label", "clicks", "click")  # of clicks, or of something else
 _DOUBTFUL = frozenset(("p", "rank", "pos", "explore"))  # names that often mean something else
 
 
@@ -88,7 +89,8 @@ def doubtful(roles: Mapping[str, str], wanted: Mapping[str, str | None]) -> set[
     """
     found = {role for role, name in roles.items() if wanted.get(role) is None}
     unsure = {role for role in found if form_of(roles[role]) in _DOUBTFUL}
-    if "clicked" in found and "random" in wanted and not ({"random"} & (roles.keys() - unsure)):
+    alone = "random" in wanted and not ({"random"} & (roles.keys() - unsure))
+    if "clicked" in found and alone and form_of(roles["clicked"]) in _OFTEN_LABELS:
         unsure.add("clicked")
     return unsure
 

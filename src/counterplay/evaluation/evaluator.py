@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from counterplay.data.impressions import tells_apart
+from counterplay.data.splits import PARTS
 from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.evaluation.impressions import (
     DOUBLY_ROBUST,
@@ -62,9 +64,8 @@ def evaluated(stage: Stage, contestants: Sequence[Contestant]) -> EvaluationReco
     whole = {}  # what has no weights, by estimator and candidate
     for each in stage.estimators:
         if ESTIMATORS[each].propensities is None:
-            ESTIMATORS[each].check(
-                stage.targets, world=False, shown=stage.split.unclicked is not None
-            )
+            shown = tells_apart(stage.split, PARTS.index(config.part))
+            ESTIMATORS[each].check(stage.targets, world=False, shown=shown)
             said = imputed_estimates if each == DOUBLY_ROBUST else box_estimates
             whole[each] = said(stage, contestants)
     for contestant in contestants:

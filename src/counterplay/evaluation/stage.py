@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from counterplay.data.impressions import without_organic
-from counterplay.data.splits import TEST, VALIDATION
+from counterplay.data.impressions import tells_apart, without_organic
+from counterplay.data.splits import PARTS, TEST, VALIDATION
 from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.estimators import ESTIMATORS, RANDOMISED, known
 from counterplay.evaluation.impressions import (
@@ -260,7 +260,8 @@ class Stage:
         key = estimator, "" if self.shares(estimator) else contestant.name
         if key not in self._weights:
             found = ESTIMATORS[estimator]
-            rows = {"random": self.random is not None, "shown": self.split.unclicked is not None}
+            shown = tells_apart(self.split, PARTS.index(self.config.part))
+            rows = {"random": self.random is not None, "shown": shown}
             found.check(self.targets, world=self.world is not None, **rows)
             assert found.propensities is not None, "a worst case has no weights"
             q = found.propensities(self, contestant, rivals)

@@ -3,12 +3,12 @@
 Both are small regressions on what the candidates say, so that they know whatever a candidate could
 be judged wrongly by (`click_model` has the features x of a candidate's ranks):
 
-    log q(u, i)  = log n_u + w₀ · log(n_i + 1) + w · x(u, i)      n: impressions of user and item
+    log q(u, i)   = log(n_u + 1) + w₀ · log(n_i + 1) + w · x(u, i)     n: impressions of each
     logit r(u, i) = b₀ + b₁ · logit(click rate of i) + v · x(u, i)
 
 q comes from a conditional logistic regression of impressions, each against random unseen items of
 its user; it is known up to a factor. r comes from a logistic regression of clicks on impressions.
-Each user is served by a fit without that user's rows.
+Each user is served by coefficients from a fit without that user's rows.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.data.impressions import impressions_of
+from counterplay.data.impressions import impressions_of, tells_apart, without_organic
 from counterplay.data.splits import VALIDATION
-from counterplay.errors import ConfigError
+from counterplay.errors import ConfigError, DataError
 from counterplay.metrics.estimation import estimates, weights_of
 from counterplay.metrics.impressions import click_log_losses, shares_below
 from counterplay.metrics.measures import (
@@ -60,11 +60,18 @@ class Judge:
         self.sign = -1 if self.metric in SMALLER_IS_BETTER else 1  # larger is better for learning
         self._shown = self.metric in IMPRESSION_METRICS
         if self._shown:
+            if not tells_apart(split, VALIDATION):
+                raise DataError(
+                    f"validation by {self.metric} needs a user with a clicked impression and "
+                    "another one among the validation rows; found none; choose another "
+                    "validation.metric, or another split"
+                )
             self.targets = impressions_of(split, VALIDATION)
         else:
             if not train.is_explicit:
                 check_cutoff(settings, split)
-            self.targets = _some(split.validation, train, settings, streams)
+            rows = without_organic(split.validation)
+            self.targets = _some(rows if len(rows) else split.validation, train, settings, streams)
         self.k = 0 if train.is_explicit or self._shown else settings.k
         logged = self.targets.propensity if train.is_explicit else None
         self.estimator = "standard" if logged is None else "logged"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from counterplay.data.impressions import tells_apart
 from counterplay.data.preparation import Preparation
 from counterplay.data.splits import PARTS, TEST, TRAIN, VALIDATION, cold_notes
 from counterplay.errors import ConfigError, DataError
@@ -97,7 +98,7 @@ class StudyConfig(BaseModel):
         """Return the same with the candidates that this log can teach, if none were named."""
         if "candidates" in self.model_fields_set or self.feedback == "ratings":
             return self
-        more = ["shown"] if split.unclicked is not None else []
+        more = ["shown"] if tells_apart(split, VALIDATION) else []
         more += ["ips"] if split.interactions.propensity is not None else []
         return self.model_copy(update={"candidates": (*self.candidates, *more)})
 
@@ -257,7 +258,7 @@ class StudyConfig(BaseModel):
             for each in ESTIMATORS.values()
             if each.usual and each.needs not in spared
             if not (each.clicks and self.feedback == "ratings")
-            if each.applies(split.interactions, world=world, shown=split.unclicked is not None)
+            if each.applies(split.interactions, world=world, shown=tells_apart(split, TEST))
         )
         return Evaluation(**usual | _set(self.evaluation))
 
@@ -301,7 +302,7 @@ def _check_evaluation(how: Evaluation, split: Split, *, world: bool, random: boo
             f"{', '.join(trusted())}; found {', '.join(how.estimators)}; add one"
         )
     for name in how.estimators:
-        shown = split.unclicked is not None
+        shown = tells_apart(split, PARTS.index(how.part))
         ESTIMATORS[name].check(split.interactions, world=world, random=random, shown=shown)
     if not split.counts[how.part]:
         raise DataError(
