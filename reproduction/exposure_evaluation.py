@@ -83,7 +83,6 @@ def run(place: Place) -> dict[str, Any]:
         "random_share": RANDOM_SHARE,
         "summary": summary,
         "causes": causes,
-        "worlds": worlds,
         "rows": rows(summary),
         "pages": {
             "exposure-evaluation.md": page(summary, RANDOM_SHARE, causes_table(causes), NOTES)
