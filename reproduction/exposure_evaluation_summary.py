@@ -43,6 +43,7 @@ def summarised(worlds: Sequence[Result]) -> dict[str, Any]:
             for place, name in enumerate(worlds[0]["candidates"])
         },
         "overall": _lines(worlds),
+        "between": _differing(*reversed(GOALS), [world_scores(world) for world in worlds]),
         "mechanisms": {name: _lines(each) for name, each in by_mechanism.items()},
     }
 
@@ -83,10 +84,15 @@ def _line(name: str, found: Sequence[Scores]) -> dict[str, Any]:
         "wrong": wrong / decided if decided else None,
         "coverage": mean["held"],
         "half_width": mean["half_width"],
-        "against": {
-            key: mean_over_repetitions([each[name][key] - each[YARDSTICK][key] for each in found])
-            for key in _PAIRED
-        },
+        "against": _differing(name, YARDSTICK, found),
+    }
+
+
+def _differing(first: str, second: str, found: Sequence[Scores]) -> dict[str, Any]:
+    """Return the paired differences of two estimators over worlds."""
+    return {
+        key: mean_over_repetitions([each[first][key] - each[second][key] for each in found])
+        for key in _PAIRED
     }
 
 
@@ -137,7 +143,7 @@ def rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
             {
                 "what": f"estimator from impressions, {name.split(': ')[1]}: "
                 f"{summary['n_worlds']} worlds",
-                "ours": f"regret {regret:.1%}, order {order:.2f}, error "
+                "ours": f"regret {regret:.1%}, order {order:.3f}, error "
                 f"{100 * each['error']:.2f} points, intervals hold {each['coverage']:.0%}",
                 "yardstick": f"regret {clicks['regret']['value']:.1%}, order "
                 f"{clicks['order']['value']:.2f}, error {100 * clicks['error']:.2f} points, "
@@ -189,6 +195,10 @@ def page(summary: Mapping[str, Any], random_share: float, causes: Sequence[str],
         "percentage points; below 0 is better for both. For order, above 0 is better.",
         "",
         *_differences(summary["overall"]),
+        "",
+        "`doubly-robust` less `impressions`, both without random rows: "
+        f"error {_told(summary['between']['error'], '+.2f', 100)}, "
+        f"order {_told(summary['between']['order'], '+.2f')}.",
         "",
         "## Where the error comes from",
         "",
