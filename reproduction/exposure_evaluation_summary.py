@@ -43,7 +43,7 @@ def summarised(worlds: Sequence[Result]) -> dict[str, Any]:
             for place, name in enumerate(worlds[0]["candidates"])
         },
         "overall": _lines(worlds),
-        "between": _differing(*reversed(GOALS), [world_scores(world) for world in worlds]),
+        "between": _differing(GOALS[1], GOALS[0], [world_scores(world) for world in worlds]),
         "mechanisms": {name: _lines(each) for name, each in by_mechanism.items()},
     }
 
