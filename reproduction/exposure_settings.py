@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict
 
 from reproduction.execution import results_of
 from reproduction.exposure_learning import (
-    MECHANISMS,
     METHODS,
     Chosen,
     Density,
+    Mechanism,
     TuningJob,
     judged_by,
     tuned,
@@ -38,16 +38,16 @@ class ExposureSettings(BaseModel):
 
     Attributes:
         frozen: Whether it has been.
-        n_seeds: Number of worlds to report for each density, from seed 0; densities without any
-            are not tuned.
+        n_seeds: Number of worlds to report by density and mechanism, from seed 0; what is not named
+            is neither tuned nor reported.
         chosen: Settings by density, mechanism and method.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     frozen: bool
-    n_seeds: dict[Density, int]
-    chosen: dict[Density, dict[str, dict[str, Chosen]]]
+    n_seeds: dict[Density, dict[Mechanism, int]]
+    chosen: dict[Density, dict[Mechanism, dict[str, Chosen]]]
 
 
 def settings() -> ExposureSettings:
@@ -59,9 +59,8 @@ def run(place: Place) -> dict[str, Any]:
     """Tune every method in every kind of world, and return the trials and the choice."""
     jobs = [
         TuningJob(density=density, mechanism=mechanism, method=method, seed=SEED)
-        for density, n in settings().n_seeds.items()
-        if n
-        for mechanism in MECHANISMS
+        for density, mechanisms in settings().n_seeds.items()
+        for mechanism in mechanisms
         for method in METHODS
     ]
     found = results_of(jobs, place, _tuned)

@@ -137,7 +137,8 @@ def page(cells: Sequence[Mapping[str, Any]], chosen: Mapping[Any, Any], notes: s
     for each in cells:
         gains = " | ".join(told(each["gain"][name]) for name in _OTHERS)
         lines.append(f"| {each['mechanism']}, {each['density']} | {gains} |")
-    lines += ["", "## What it says", "", notes.strip(), "", "## Settings", ""]
+    lines += ["", "## What it says", "", _verdict(cells, "shown"), notes.strip()]
+    lines += ["", "## Settings", ""]
     for density, mechanisms in chosen.items():
         for mechanism, methods in mechanisms.items():
             said = "; ".join(
@@ -148,11 +149,30 @@ def page(cells: Sequence[Mapping[str, Any]], chosen: Mapping[Any, Any], notes: s
     return "\n".join(lines) + "\n"
 
 
+def _verdict(cells: Sequence[Mapping[str, Any]], name: str) -> str:
+    """Say where a method reaches the goal, and where it does not."""
+    kinds: dict[str, list[str]] = {"reached": [], "undecided": [], "missed": []}
+    for each in cells:
+        gain = each["gain"][name]
+        missed = gain["value"] < GOAL
+        found = "missed" if missed else "reached" if _reaches(gain) else "undecided"
+        kinds[found].append(f"{each['mechanism']}, {each['density']} ({gain['value']:+.1f} %)")
+    told = {
+        "reached": f"a gain of at least {GOAL:g} % with an interval above 0",
+        "undecided": f"at least {GOAL:g} %, but an interval that has 0",
+        "missed": f"less than {GOAL:g} %",
+    }
+    said = [f"{told[kind]}: {'; '.join(names)}" for kind, names in kinds.items() if names]
+    return f"- *Goal for `{name}`.* " + ". ".join(each.capitalize() for each in said) + "."
+
+
 def _missing(cells: Sequence[Mapping[str, Any]]) -> str:
     """Say how much of the plan has been run."""
     done = {(each["density"], each["mechanism"]): each["n"] for each in cells}
     said = []
     for density in N_SHOWN:
         counts = [done.get((density, mechanism), 0) for mechanism in MECHANISMS]
-        said.append(f"{density} {min(counts)}")
-    return f"Planned: {N_PLANNED} seeds. Run: {', '.join(said)}."
+        alike = len(set(counts)) == 1
+        named = (f"{name} {n}" for name, n in zip(MECHANISMS, counts, strict=True))
+        said.append(f"{density} {counts[0]}" if alike else f"{density} ({', '.join(named)})")
+    return f"Planned: {N_PLANNED} seeds. Run: {'; '.join(said)}."

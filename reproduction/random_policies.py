@@ -50,8 +50,7 @@ def judge_by_own_log(
     and propensities as given.
 
     Args:
-        target: Impressions of the new policy: items, positions, clicks as ratings. They are the
-            truth.
+        target: Impressions of the new policy: items, positions, clicks. They are the truth.
         log: Impressions of the other policy, with propensities.
         prior: Rows that the overall mean, or share, counts for.
         level: Of the intervals; that of an error has both logs' in it (method of variance
@@ -64,11 +63,11 @@ def judge_by_own_log(
             "both logs must have the same items, in one order; found others; read them as one "
             "log, or with all ids"
         )
-    if target.rating is None or target.position is None:
-        raise DataError("the target must hold ratings and positions; found none; name the columns")
-    if log.rating is None or log.position is None or log.propensity is None:
+    if target.clicked is None or target.position is None:
+        raise DataError("the target must hold clicks and positions; found none; name the columns")
+    if log.clicked is None or log.position is None or log.propensity is None:
         raise DataError(
-            "the log must hold ratings, positions and propensities; found none; name the columns"
+            "the log must hold clicks, positions and propensities; found none; name the columns"
         )
     rng = Streams(seed).numpy("open bandit")
     policy, shown = (
@@ -81,28 +80,28 @@ def judge_by_own_log(
     share = shown.sum(0) / len(log)
     chosen = item_policy(policy, log.item, log.position)
     model = reward_by_action(
-        log.rating, log.item, log.n_items, rng, position=log.position, prior=prior
+        log.clicked, log.item, log.n_items, rng, position=log.position, prior=prior
     )
 
     def values(
-        rewards: NDArray[np.float32], q: NDArray[np.float64], pi: NDArray[np.float64], **more: Any
+        rewards: NDArray[np.bool_], q: NDArray[np.float64], pi: NDArray[np.float64], **more: Any
     ) -> list[PolicyValue]:
         return policy_values(rewards, q, pi, rng, level=level, n_resamples=n_resamples, **more)
 
     known = values(
-        log.rating,
+        log.clicked,
         log.propensity,
         chosen,
         predicted=model.of(log.item),
         expected=model.under(policy, log.position),
     )
     sure, plain = np.ones(len(target)), np.ones(len(log))
-    truth = values(target.rating, sure, sure)[0]
+    truth = values(target.clicked, sure, sure)[0]
     fitted = item_policy(shown + prior * share, log.item, log.position)
     estimated = {
-        "standard": values(log.rating, plain, plain)[0],
-        "popularity": values(log.rating, share[log.item], chosen)[1],
-        "propensity": values(log.rating, fitted, chosen)[1],
+        "standard": values(log.clicked, plain, plain)[0],
+        "popularity": values(log.clicked, share[log.item], chosen)[1],
+        "propensity": values(log.clicked, fitted, chosen)[1],
     } | {one.estimator: one for one in known}
     own = estimated["standard"].value
     return {

@@ -51,7 +51,7 @@ def test_trials_are_shown_from_the_best_on(dataset: Path, tmp_path: Path, run: R
         (("--estimator", "standard", "popularity"), "['standard', 'popularity']"),
         (("--k", 5, 10), "selection.k must be a whole number; found selection.k=[5, 10]"),
         (("--exposure", "pop"), "must have something to learn"),
-        (("--methods", "ips"), "or your own as module:name; found 'ips'; did"),
+        (("--methods", "erms"), "or your own as module:name; found 'erms'; did"),
     ],
 )
 def test_bad_settings_are_one_sentence(

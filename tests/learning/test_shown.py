@@ -57,7 +57,7 @@ def test_a_step_is_the_gradient_of_the_loss_of_its_rows(
 ) -> None:
     log, rng = impressions(), np.random.default_rng(1)
     table = Table(rng.normal(size=(N_USERS, N_ITEMS)).astype(np.float32).astype(np.float64))
-    config = FromShown(unseen_weight=weight, batch_size=60, n_negatives=3)
+    config = FromShown(unseen_weight=weight, batch_size=60, n_negatives=3, examination="joint")
     method = Shown({"candidate": table.float()}, log, config)
     method.prepare()
     ((batch),) = Batches(log, method.config, table).epoch(cp.Streams(0), 0)

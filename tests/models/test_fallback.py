@@ -30,6 +30,15 @@ def test_whom_training_has_no_row_of_falls_back(name: ModelName) -> None:
     assert found.unknown.tolist() == [False, False, True, False, True, True]
 
 
+def test_whom_impressions_taught_is_known_except_to_a_model_of_histories() -> None:
+    log, taught = make_log(), np.array([False, True, True, False, False])
+    factors = Fallback(cp.models.build("gmf", log, dim=2), log, log, taught=taught)
+    assert factors.unknown.tolist() == [False, False, False, False, True, True]
+    model = cp.models.build("attn", log, dim=2, length=3)
+    attention = Fallback(model, log, log, taught=taught)
+    assert attention.unknown.tolist() == [False, False, True, False, True, True]
+
+
 def test_a_model_of_histories_knows_whoever_has_one() -> None:
     train, seen = make_log(rows=2), make_log()
     attention = Fallback(cp.models.build("attn", train, dim=2, length=3), train, seen)

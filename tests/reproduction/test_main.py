@@ -70,7 +70,7 @@ def test_bad_input_is_one_sentence(
     ("arguments", "words"),
     [
         (("nonsense",), "must be one of figure-a1, "),
-        (("nonsense",), "trials; found no experiment 'nonsense'; choose one of them"),
+        (("nonsense",), "found no experiment 'nonsense'; choose one of them"),
         (("--out", "out", "recipe"), "found no experiment 'recipe'; did you mean 'recipes'"),
         (("--out", "out", "recipes"), "must be named first; found 'recipes'"),
         (("table2",), "needs --data"),

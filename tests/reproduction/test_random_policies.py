@@ -32,10 +32,11 @@ def impressions(name: str, n: int = 4000, seed: int = 0) -> cp.Interactions:
         {
             "user": np.arange(n),
             "item": item,
-            "rating": click.astype(float),
+            "clicked": click,
             "propensity": POLICY[name][item],
             "position": position,
-        }
+        },
+        clicked="clicked",
     )
 
 
@@ -44,12 +45,12 @@ def test_all_but_standard_find_the_other_policys_click_rate() -> None:
     for target, other in (("even", "steep"), ("steep", "even")):
         log = impressions(other, seed=1)
         found = judge_by_own_log(impressions(target, seed=2), log, prior=10, n_resamples=200)
-        assert log.rating is not None
+        assert log.clicked is not None
         by_name = {one["estimator"]: one for one in found["estimates"]}
         assert list(by_name) == [
             "standard", "popularity", "propensity", "ips", "snips", "dm", "dr",
         ]  # fmt: skip
-        assert by_name["standard"]["value"] == pytest.approx(float(log.rating.mean()))
+        assert by_name["standard"]["value"] == pytest.approx(float(log.clicked.mean()))
         assert not by_name["standard"]["error_low"] <= 0 <= by_name["standard"]["error_high"]
         assert by_name["standard"]["right"] is False
         # The rate of 4,000 impressions, weighted by 2.5 at most, deviates by about 0.01.
@@ -65,13 +66,13 @@ def test_a_policy_is_weighted_by_the_shares_of_both_logs() -> None:
     target, log = impressions("steep", 300, 3), impressions("even", 200, 4)
     assert target.position is not None
     assert log.position is not None
-    assert log.rating is not None
+    assert log.clicked is not None
     found = {
         one["estimator"]: one["value"]
         for one in judge_by_own_log(target, log, prior=5, n_resamples=200)["estimates"]
     }
     above, below = {"popularity": 0.0, "propensity": 0.0}, {"popularity": 0.0, "propensity": 0.0}
-    for item, place, click in zip(log.item, log.position, log.rating.tolist(), strict=True):
+    for item, place, click in zip(log.item, log.position, log.clicked.tolist(), strict=True):
         here = target.position == place
         chance = (target.item[here] == item).mean()
         share = (log.item == item).mean()
@@ -97,9 +98,9 @@ def test_the_error_has_both_logs_in_its_interval() -> None:
 
 def test_a_pair_of_logs_needs_its_columns() -> None:
     target, log = impressions("steep", 200), impressions("even", 200)
-    with pytest.raises(cp.DataError, match="the target must hold ratings and positions"):
+    with pytest.raises(cp.DataError, match="the target must hold clicks and positions"):
         judge_by_own_log(replace(target, position=None), log)
-    with pytest.raises(cp.DataError, match="the log must hold ratings, positions and prop"):
+    with pytest.raises(cp.DataError, match="the log must hold clicks, positions and prop"):
         judge_by_own_log(target, replace(log, propensity=None))
     with pytest.raises(cp.DataError, match="must have the same items"):
         judge_by_own_log(target, log.take(log.item > 0).compact())
@@ -128,12 +129,12 @@ def test_open_bandit_as_it_is(real_data: Callable[[str], Path]) -> None:
     folder = real_data("obd")
     target, log = (read_open_bandit(folder / name / "men") for name in ("bts", "random"))
     found = judge_by_own_log(target, log, n_resamples=200)
-    assert target.rating is not None
-    assert found["truth"]["value"] == pytest.approx(float(target.rating.mean()))
+    assert target.clicked is not None
+    assert found["truth"]["value"] == pytest.approx(float(target.clicked.mean()))
     by_name = {one["estimator"]: one["value"] for one in found["estimates"]}
-    assert log.rating is not None
+    assert log.clicked is not None
     assert log.propensity is not None
     ones = np.ones(len(log))
-    again = policy_values(log.rating, ones, ones, np.random.default_rng(0), n_resamples=200)
+    again = policy_values(log.clicked, ones, ones, np.random.default_rng(0), n_resamples=200)
     assert by_name["standard"] == again[0].value
     assert by_name["ips"] == pytest.approx(by_name["snips"], rel=0.1)

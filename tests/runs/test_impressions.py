@@ -14,6 +14,8 @@ from counterplay.data.impressions import impressions_of
 from counterplay.data.splits import TRAIN
 from counterplay.models.popularity import Popularity
 from counterplay.runs import RunConfig, load_run
+from counterplay.runs.config import run_config
+from counterplay.serving.recommend import load_trained
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.writing import write_world
 
@@ -62,3 +64,22 @@ def test_a_run_fits_exposure_to_impressions_if_there_are_any(
         shown = impressions_of(split, TRAIN)
         events = np.bincount(shown.item, minlength=shown.n_items) + 1
         np.testing.assert_allclose(model.logits[:-1], np.log(events / events.mean()), rtol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["shown", "erm"])
+def test_users_who_were_shown_something_and_clicked_nothing_are_known_to_shown(
+    method: str, tmp_path: Path
+) -> None:
+    world = Synthetic(n_users=60, n_items=50, n_shown=8, mean_relevance=0.1).world()
+    split = write_world(world, tmp_path / "w", rates=(1.0, 0.5, 0.5), impressions=True)
+    settings = [f"method={method}", "training.epochs=1", "candidate.dim=4"]
+    cp.train(tmp_path / "w" / "log", tmp_path / "run", run_config(None, settings))
+    clicked = np.bincount(split.train.user, minlength=60) > 0
+    shown = np.bincount(impressions_of(split, TRAIN).user, minlength=60) > 0
+    assert (shown & ~clicked).any()
+    known = shown if method == "shown" else clicked
+    found = load_trained(tmp_path / "run")
+    assert found.fallback.unknown.tolist() == [*(~known).tolist(), True]
+    lost = np.flatnonzero(shown & ~clicked)
+    same = found.scores.of_all(lost) == found.fallback.items[:-1]
+    assert same.all() == (method == "erm")

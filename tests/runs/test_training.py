@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import counterplay as cp
+from counterplay.data.directory import save
 from counterplay.data.files import sealed
 from counterplay.data.splits import VALIDATION
 from counterplay.learning.records import Epoch
@@ -17,6 +18,7 @@ from counterplay.models.registry import ModelSettings
 from counterplay.runs.config import RunConfig, run_config
 from counterplay.runs.defaults import ranked_among
 from counterplay.runs.training import load_run, read_record
+from counterplay.simulation.writing import split_of
 
 FAST = ["candidate.dim=4", "exposure.dim=4", "training.epochs=4", "training.batch_size=128",
         "training.rate=0.03", "validation.n_negatives=20"]  # fmt: skip
@@ -372,3 +374,16 @@ def test_the_number_of_threads_is_recorded_and_a_change_is_told(
     finally:
         torch.set_num_threads(before)
     assert (small.threads, large.threads) == (1, 2)
+
+
+def test_a_method_of_impressions_is_read_as_it_was_trained(tmp_path: Path) -> None:
+    world = cp.simulation.Synthetic(n_users=60, n_items=40, n_shown=8, seed=1).world()
+    save(split_of(world, (1.0, 0.5, 0.5), impressions=True), tmp_path / "data")
+    wanted = {"candidate": {"name": "cf", "dim": 4}, "training": {"epochs": 2}}
+    config = RunConfig.model_validate(wanted | {"method": "shown", "validation": {"metric": "auc"}})
+    record = cp.train(tmp_path / "data", tmp_path / "run", config)
+    assert read_record(tmp_path / "run") == record
+    again = cp.train(tmp_path / "data", tmp_path / "run", config, resume=True)
+    assert again == record
+    assert record.validation is not None
+    assert (record.validation.metric, record.validation.protocol) == ("auc", "impressions")

@@ -129,9 +129,9 @@ def test_the_first_trusted_estimator_decides_and_its_best_leads(
 def test_nobody_is_shipped_who_is_not_beyond_chance_before_everybody(
     case: Case,
 ) -> None:
-    evaluation, values, _ = case
+    evaluation, values, metric = case
     found = verdict(evaluation)
-    name = found.leader
+    name, sign = found.leader, -1 if metric == "mse" else 1
     told_apart = [
         each.p <= 1 - each.level
         for each in evaluation.comparisons
@@ -139,7 +139,7 @@ def test_nobody_is_shipped_who_is_not_beyond_chance_before_everybody(
     ]
     headline = found.headline
     behind = [  # whom random rows put before the leader, though they do not decide between all
-        each.p <= 1 - each.level and (each.value > 0) == (each.second == name)
+        each.p <= 1 - each.level and (sign * each.value > 0) == (each.second == name)
         for each in evaluation.comparisons
         if each.estimator == "randomised" != found.estimator and name in (each.first, each.second)
     ]
@@ -394,8 +394,11 @@ def test_who_is_left_and_the_test_that_would_decide() -> None:
     assert found.online.difference == pytest.approx(0.01)
     users = users_needed(0.3, 0.21, 0.01, relative=False)
     assert found.online.users == users
-    assert f"{users:,} users in each arm" in found.next_steps[-1]
-    assert found.next_steps[0] == "Still in the race: a, b0, b1."
+    race, online, random, shown = found.next_steps
+    assert race == "Still in the race: a, b0, b1."
+    assert f"{users:,} users in each arm" in online
+    assert f"about {users:,} clicks on items that were shown at random" in random
+    assert "all that was shown" in shown
 
 
 def test_what_no_test_can_find_is_said() -> None:

@@ -76,6 +76,13 @@ def evaluate(
     data: Data = None,
     world: _World = None,
     random_rows: RandomRows = None,
+    log: Annotated[
+        Literal["clicks", "impressions"],
+        typer.Option(
+            help="Held-out rows to use: clicks estimate ranking metrics; impressions with "
+            "propensities, or random rows, estimate the click rate of the top k."
+        ),
+    ] = "clicks",
     protocol: Protocol = None,
     k: _Cutoffs = None,
     estimator: Annotated[list[str] | None, _estimators()] = None,
@@ -93,6 +100,7 @@ def evaluate(
     Example: counterplay evaluate runs/game --k 5 10 --estimators standard robust --gamma 1.5 2
     """
     from counterplay.runs.candidates import evaluate_run, evaluate_scores
+    from counterplay.runs.policies import value_policy
 
     check_out(out, scores, ending=".json")
     shares = popularity_share, personal_share
@@ -102,15 +110,25 @@ def evaluate(
             "an evaluation needs a run directory or --scores, one of them; found "
             f"{'neither' if run is None else 'both'}; name one"
         )
+    if run is None and data is None:
+        raise ConfigError(
+            "scores need the dataset that they are for; found none; name it with --data"
+        )
+    if log == "impressions" and world is not None:
+        raise ConfigError(
+            "a world is for the oracle estimator, which is of clicks; found --world with --log "
+            "impressions; leave one of them out"
+        )
     with console.notes(), console.working("evaluating"):
-        if run is not None:
+        if log == "impressions":
+            candidate = run or scores
+            assert candidate is not None
+            result = value_policy(candidate, data, settings, random_rows=random_rows)
+        elif run is not None:
             result = evaluate_run(run, data, settings, world=world, random_rows=random_rows)
         else:
             assert scores is not None
-            if data is None:
-                raise ConfigError(
-                    "scores need the dataset that they are for; found none; name it with --data"
-                )
+            assert data is not None
             result = evaluate_scores(scores, data, settings, world=world, random_rows=random_rows)
     _give(result, out, as_json=as_json)
 
@@ -189,6 +207,7 @@ def _give(result: EvaluationRecord, out: Path | None, *, as_json: bool) -> None:
         console.print_json(result.to_dict())
         return
     found, first = result.estimates, result.estimates[0]
+    digits = 5 if first.protocol == "impressions" else 4  # click rates are small
     console.print_table(
         f"{result.dataset}, {first.n:,} {result.part} rows, {first.protocol}; "
         f"{first.level:.0%} intervals over users",
@@ -196,9 +215,9 @@ def _give(result: EvaluationRecord, out: Path | None, *, as_json: bool) -> None:
             "candidate": [each.candidate for each in found],
             "estimator": [each.estimator for each in found],
             "metric": [named(*each.key) for each in found],
-            "value": [f"{each.value:.4f}" for each in found],
-            "low": [_number(each.low) for each in found],
-            "high": [_number(each.high) for each in found],
+            "value": [_number(each.value, digits=digits) for each in found],
+            "low": [_number(each.low, digits=digits) for each in found],
+            "high": [_number(each.high, digits=digits) for each in found],
             "effective": [f"{each.ess:,.0f}" for each in found],
         },
     )
@@ -259,5 +278,5 @@ def _show_comparisons(found: Sequence[Comparison]) -> None:
             )
 
 
-def _number(value: float | None, sign: str = "") -> str:
-    return "–" if value is None else f"{value:{sign}.4f}"
+def _number(value: float | None, sign: str = "", *, digits: int = 4) -> str:
+    return "–" if value is None else f"{value:{sign}.{digits}f}"

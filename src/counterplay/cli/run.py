@@ -51,7 +51,8 @@ _Order = Annotated[
 _Candidates = Annotated[
     list[str] | None,
     typer.Option(
-        help=f"Candidates to train, one or more of: {', '.join(['pop', *METHODS])}.",
+        help=f"Candidates to train, one or more of: {', '.join(['pop', *METHODS])}. Unless named, "
+        "shown is added if the log has impressions, and ips if it has propensities.",
         show_default="pop, erm, ps, acl",
     ),
 ]

@@ -24,7 +24,7 @@ from counterplay.evaluation.propensities import Contestant, OpponentSettings
 from counterplay.evaluation.random_rows import unseen_random_rows
 from counterplay.evaluation.records import Comparison
 from counterplay.evaluation.worst_case import DialSettings, WorstCase, worst_case
-from counterplay.metrics.comparison import beyond_chance, comparisons
+from counterplay.metrics.comparison import comparisons
 from counterplay.metrics.estimation import finite, weights_of
 from counterplay.metrics.intervals import BEYOND, resamples_needed
 from counterplay.metrics.measures import (
@@ -35,7 +35,7 @@ from counterplay.metrics.measures import (
     rating_errors,
 )
 from counterplay.metrics.ranks import MEMORY, full_ranks, sampled_candidates, sampled_ranks
-from counterplay.metrics.sensitivity import smallest_flip, statement
+from counterplay.metrics.sensitivity import turned
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
@@ -260,9 +260,8 @@ class Stage:
         key = estimator, "" if self.shares(estimator) else contestant.name
         if key not in self._weights:
             found = ESTIMATORS[estimator]
-            shown = self.split.unclicked is not None
-            there = {"world": self.world is not None, "random": self.random is not None}
-            found.check(self.targets, **there, shown=shown)
+            rows = {"random": self.random is not None, "shown": self.split.unclicked is not None}
+            found.check(self.targets, world=self.world is not None, **rows)
             assert found.propensities is not None, "a worst case has no weights"
             q = found.propensities(self, contestant, rivals)
             self._weights[key] = weights_of(q, clip=self.config.clip)
@@ -300,13 +299,7 @@ class Stage:
                 if ESTIMATORS[estimator].weighs:  # else there are no odds that could be off
                     sign = -1 if metric in SMALLER_IS_BETTER else 1
                     one, other = sign * by_name[first], sign * by_name[second]
-                    flip = finite(smallest_flip(one, other, weights))
-                    said = (
-                        statement(first, second, one, other, weights)
-                        if not difference.value
-                        or beyond_chance(difference.p_value, difference.level)
-                        else f"{first} and {second} are not told apart: it may be chance"
-                    )
+                    flip, said = turned(first, second, one, other, weights, difference)
                 found.append(
                     Comparison(
                         metric=metric,

@@ -45,7 +45,7 @@ class FromShown(Training):
     unseen_weight: NotNegative = 0.1
     #: Of positions: joint learns it with the candidate, swaps takes it from items that were shown
     #: at several positions, none leaves positions out.
-    examination: Literal["joint", "swaps", "none"] = "joint"
+    examination: Literal["joint", "swaps", "none"] = "none"
 
     @model_validator(mode="after")
     def _is_logistic(self) -> FromShown:

@@ -19,6 +19,7 @@ from .measures import mean_popularity as mean_popularity
 from .measures import ranking_metrics as ranking_metrics
 from .measures import rating_errors as rating_errors
 from .off_policy import policy_values as policy_values
+from .off_policy import replay_value as replay_value
 from .random_rows import fit_dials as fit_dials
 from .ranks import Ranks as Ranks
 from .ranks import full_ranks as full_ranks

@@ -9,6 +9,10 @@ With a model that predicts the reward ρ of the action, and ρ̄ = Σ π(a) ρ(a
     dm     mean(ρ̄)                  as good as its model, which its interval takes for the truth
     dr     mean(ρ̄ + w · (r − ρ))    unbiased whatever the model, and steadier with a good one
 
+A policy that shows lists can be replayed: of rows whose action is on the list, a = 1,
+
+    replay Σ a · r / q / Σ a / q    without 1 / q where every action was equally likely
+
 All of this needs a log that could have shown whatever the new policy shows, and a policy that was
 not learned from it. DR also needs a ρ that was not fitted to the row it predicts: on its own log, a
 model must be cross-fitted, as `reward_by_action` is.
@@ -17,7 +21,7 @@ model must be cross-fitted, as `reward_by_action` is.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,7 +41,7 @@ if TYPE_CHECKING:
 class PolicyValue:
     """The mean reward that a policy would have had, by one estimator."""
 
-    estimator: str  # ips, snips, dm or dr
+    estimator: str  # ips, snips, dm, dr or replay
     value: float
     low: float
     high: float
@@ -100,6 +104,33 @@ def policy_values(
         PolicyValue(name, value, low, high, level, n, ess[name])
         for name, (value, low, high) in zip(parts, columns.tolist(), strict=True)
     ]
+
+
+def replay_value(
+    rewards: ArrayLike,
+    agrees: ArrayLike,
+    rng: np.random.Generator,
+    *,
+    propensities: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    level: float = 0.95,
+    n_resamples: int = 1000,
+) -> PolicyValue:
+    """Return the mean reward of the rows whose action the new policy `agrees` with.
+
+    Whether it agrees is 1 or 0, or where chance decides a probability, `[n]`. Without propensities
+    `[n]` the actions must have been drawn with equal probabilities.
+
+    Example:
+        >>> found = replay_value([1, 0, 1, 0], [1, 1, 0, 0], np.random.default_rng(0))
+        >>> found.estimator, found.value, found.ess
+        ('replay', 0.5, 2.0)
+    """
+    q = np.ones(np.size(rewards)) if propensities is None else propensities
+    _, found = policy_values(
+        rewards, q, agrees, rng, clusters=clusters, level=level, n_resamples=n_resamples
+    )
+    return replace(found, estimator="replay")
 
 
 def item_policy(

@@ -14,7 +14,7 @@ from counterplay.models.scorer import History
 
 if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
-    from counterplay.metrics.arrays import Floats, Integers
+    from counterplay.metrics.arrays import Flags, Floats, Integers
     from counterplay.models.scorer import Scorer
 
 
@@ -36,14 +36,22 @@ class ModelScores:
         seen: What users did before they are asked for: the histories of models that read them.
         train: The rows that it was trained on; with them, users of whom it knows nothing are scored
             by popularity (see `Fallback`), and not by how it was initialised.
+        taught: Users whom it knows by impressions without a click, `[n_users]`.
     """
 
     def __init__(
-        self, model: Scorer, seen: Interactions, *, train: Interactions | None = None
+        self,
+        model: Scorer,
+        seen: Interactions,
+        *,
+        train: Interactions | None = None,
+        taught: Flags | None = None,
     ) -> None:
         self.model = model.eval()
         self.histories = Histories(seen)
-        self.fallback = None if train is None else Fallback(model, train, seen)
+        self.fallback: Fallback | None = None
+        if train is not None:
+            self.fallback = Fallback(model, train, seen, taught=taught)
         held = chain(model.parameters(), model.buffers())
         self._device = next((value.device for value in held), torch.device("cpu"))
 

@@ -19,6 +19,8 @@ import numpy as np
 
 from counterplay.errors import ConfigError, DataError
 from counterplay.metrics.arrays import check_columns
+from counterplay.metrics.comparison import Difference, beyond_chance
+from counterplay.metrics.estimation import finite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -155,3 +157,18 @@ def _checked_gammas(gammas: Sequence[float] | Floats) -> Doubles:
             f"gamma must be a finite factor of 1 or more; found {gammas}; take one such as 2"
         )
     return factors
+
+
+def turned(
+    first: str,
+    second: str,
+    one: Floats,
+    other: Floats,
+    weights: Floats,
+    difference: Difference,
+) -> tuple[float | None, str]:
+    """Return the smallest error of the odds that turns a difference, and what to say of it."""
+    flip = finite(smallest_flip(one, other, weights))
+    if difference.value and not beyond_chance(difference.p_value, difference.level):
+        return flip, f"{first} and {second} are not told apart: it may be chance"
+    return flip, statement(first, second, one, other, weights)

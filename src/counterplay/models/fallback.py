@@ -21,16 +21,25 @@ class Fallback:
     They get the logits of `Popularity`, counted in the rows that the model was trained on. Where
     ratings are predicted they get each item's mean rating, with the mean of all as one rating more.
     A model that reads histories knows whoever has one in `seen`; any other knows who has training
-    rows.
+    rows, and who is `taught`, `[n_users]`: whoever it has learnt of by impressions.
 
     Attributes:
         unknown: Whether a user falls back, `[n_users + 1]`; the last is for unknown ids, -1.
         items: What such a user's items score, `[n_items + 1]`; the last is for unknown ids, -1.
     """
 
-    def __init__(self, model: Scorer, train: Interactions, seen: Interactions) -> None:
+    def __init__(
+        self,
+        model: Scorer,
+        train: Interactions,
+        seen: Interactions,
+        *,
+        taught: NDArray[np.bool_] | None = None,
+    ) -> None:
         told = seen if model.history_length else train
         without = np.append(np.diff(told.offsets) == 0, True)
+        if taught is not None and not model.history_length:
+            without[:-1] &= ~taught
         self.unknown: NDArray[np.bool_] = without & model.learns_each_user
         events = np.bincount(train.item, minlength=train.n_items + 1)
         self.items: NDArray[np.float32]

@@ -17,7 +17,7 @@ from counterplay.evaluation.random_rows import random_rows_of
 from counterplay.evaluation.stage import Evaluation, Stage
 from counterplay.metrics.scoring import ModelScores
 from counterplay.notes import noted, tell
-from counterplay.runs.training import load_run, read_record
+from counterplay.runs.training import load_run, read_record, taught_by
 from counterplay.simulation.store import load_world, source_of
 
 if TYPE_CHECKING:
@@ -206,7 +206,8 @@ def _names(runs: Sequence[Path]) -> list[str]:
 
 def _trained(name: str, run: str | Path, config: RunConfig, stage: Stage) -> Contestant:
     candidate, exposure, link = load_run(run, stage.train)
-    scores = ModelScores(candidate, stage.seen, train=stage.train)
+    taught = taught_by(config.method, stage.split)
+    scores = ModelScores(candidate, stage.seen, train=stage.train, taught=taught)
     return Contestant(
         name, scores, candidate, exposure, link, config.method, settings=config.candidate
     )

@@ -17,20 +17,24 @@ if TYPE_CHECKING:
 
 _STEPS, _BATCH = 32, (256, 8192)  # steps of an epoch at least, and the size of a batch
 _L2 = 2.0  # divided by the rows: the more there are, the less ℓ2 regularization is needed
+_L2_OF_SHOWN = 4.0  # the same for impressions (`reproduction/exposure_settings.json`)
 
 
-def training_for(train: Interactions, *, seed: int, **changes: Any) -> dict[str, Any]:
+def training_for(
+    train: Interactions, *, seed: int, n_shown: int | None = None, **changes: Any
+) -> dict[str, Any]:
     """Return training options that let a model leave the plateau of popularity on this log.
 
     A short log needs small batches, or an epoch has too few steps to learn from; and patience must
-    outlast the plateau (see `docs/guide/training.md`).
+    outlast the plateau (see `docs/guide/training.md`). What learns from impressions has `n_shown`.
     """
     small, large = _BATCH
+    n = len(train) if n_shown is None else n_shown
     return {
         "epochs": 100,
         "patience": 15,
-        "batch_size": int(np.clip(len(train) // _STEPS, small, large)),
-        "l2": _L2 / len(train),
+        "batch_size": int(np.clip(n // _STEPS, small, large)),
+        "l2": (_L2 if n_shown is None else _L2_OF_SHOWN) / n,
         "seed": seed,
     } | changes
 

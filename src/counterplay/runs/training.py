@@ -11,6 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from counterplay.data.directory import load_split
 from counterplay.data.impressions import impressions_of
 from counterplay.data.publishing import check_free, working_directory
@@ -21,7 +23,7 @@ from counterplay.learning.config import Weighted
 from counterplay.learning.fitting import fit, threads_for
 from counterplay.learning.methods import MADE, method_of
 from counterplay.notes import noted, tell
-from counterplay.runs.config import RunConfig
+from counterplay.runs.config import RunConfig, kind_of
 from counterplay.runs.record import (
     CHECKPOINT,
     RECORD,
@@ -42,6 +44,8 @@ from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
 
     from counterplay.data.splits import Split
     from counterplay.learning.fitting import Callback
@@ -67,7 +71,9 @@ def train(
     log and split are the same. `split` is the data, where they are loaded already.
     """
     config, folder = config or RunConfig(), Path(out)
-    config.of_method()
+    settings, kind = config.of_method(), kind_of({"method": config.method})
+    if not isinstance(config, kind):  # with the settings of the method, as it will be read again
+        config = kind(**dict(config) | {"training": settings})
     if not resume:
         check_free(folder)
     asked = asked_for(config, data)
@@ -109,7 +115,8 @@ def _trained(
         shown = impressions_of(split, TRAIN)
     players = config.players(train, streams, shown)
     held_out = bool(split.counts["validation"])  # without, the last epoch is kept
-    judge = Judge(split, train, config.validation, streams) if held_out else None
+    taught = taught_by(config.method, split)
+    judge = Judge(split, train, config.validation, streams, taught=taught) if held_out else None
     begin(folder, asked)
     checkpoint = folder / CHECKPOINT
     with noted() as notes, _blamed(kind):
@@ -120,6 +127,20 @@ def _trained(
     record = write_run(folder, _record(config, data, split, found, judge, notes), found)
     tell(notes)
     return record
+
+
+def taught_by(method: str, split: Split) -> NDArray[np.bool_] | None:
+    """Return whom a method learns of by training impressions, `[n_users]`; None if it has clicks.
+
+    Users who were shown something and clicked nothing are known to it.
+    """
+    if method_of(method).needs != "impressions":
+        return None
+    shown, part = split.unclicked, split.unclicked_part
+    if shown is None or part is None:
+        return None
+    counts: NDArray[np.int64] = np.bincount(shown.user[part == TRAIN], minlength=shown.n_users)
+    return counts > 0
 
 
 def _record(

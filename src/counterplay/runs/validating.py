@@ -41,13 +41,21 @@ SCORES = 1 << 25  # at most, of users times items, in one validation by full ran
 class Judge:
     """Judges models on the same validation rows, after every epoch.
 
-    The training rows are as the model is given them: with ratings, they are predicted.
+    The training rows are as the model is given them: with ratings, they are predicted. `taught` are
+    users whom models know by impressions, `[n_users]`; others without training rows get popularity.
     """
 
     def __init__(
-        self, split: Split, train: Interactions, settings: ValidationSettings, streams: Streams
+        self,
+        split: Split,
+        train: Interactions,
+        settings: ValidationSettings,
+        streams: Streams,
+        *,
+        taught: NDArray[np.bool_] | None = None,
     ) -> None:
         self.train, self.settings, self._streams = train, settings, streams
+        self._taught = taught
         self.metric = "mse" if train.is_explicit else settings.metric
         self.sign = -1 if self.metric in SMALLER_IS_BETTER else 1  # larger is better for learning
         self._shown = self.metric in IMPRESSION_METRICS
@@ -99,7 +107,8 @@ class Judge:
 
     def values(self, model: Scorer) -> NDArray[np.float64]:
         """Return the value of every row, `[n]`."""
-        scores, targets = ModelScores(model, self.train, train=self.train), self.targets
+        scores = ModelScores(model, self.train, train=self.train, taught=self._taught)
+        targets = self.targets
         if self.train.is_explicit:
             assert targets.rating is not None
             predicted = scores.of(targets.user, targets.item[:, None])[:, 0]

@@ -20,7 +20,7 @@ from counterplay.metrics.recommendations import write_top_k
 from counterplay.metrics.scoring import ModelScores
 from counterplay.models.fallback import Fallback
 from counterplay.runs.candidates import check_trained_on
-from counterplay.runs.training import load_run, read_record
+from counterplay.runs.training import load_run, read_record, taught_by
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,22 +43,24 @@ class Trained:
         model: The candidate.
         log: Train, validation and test together: what its users have done by now.
         train: The rows that it was trained on, with ratings if it predicts them.
+        taught: Users whom it knows by impressions without a click, `[n_users]`.
     """
 
     record: RunRecord
     model: Scorer
     log: Interactions
     train: Interactions
+    taught: NDArray[np.bool_] | None = None
 
     @property
     def scores(self) -> ModelScores:
         """Its scores; users of whom it knows nothing get popularity."""
-        return ModelScores(self.model, self.log, train=self.train)
+        return ModelScores(self.model, self.log, train=self.train, taught=self.taught)
 
     @property
     def fallback(self) -> Fallback:
         """Who those users are, and what their items score."""
-        return Fallback(self.model, self.train, self.log)
+        return Fallback(self.model, self.train, self.log, taught=self.taught)
 
 
 def load_trained(run: str | Path, data: str | Path | None = None) -> Trained:
@@ -74,7 +76,8 @@ def load_trained(run: str | Path, data: str | Path | None = None) -> Trained:
     rates = record.predicts_ratings
     train = split.train if rates else replace(split.train, rating=None)
     candidate, _, _ = load_run(run, train)
-    return Trained(record, candidate, split.interactions, train)
+    taught = taught_by(record.configuration.method, split)
+    return Trained(record, candidate, split.interactions, train, taught)
 
 
 def recommend(

@@ -15,7 +15,7 @@ from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
 from counterplay.evaluation.random_rows import random_rows_of, unseen_random_rows
 from counterplay.evaluation.stage import Evaluation
 from counterplay.learning.config import Training
-from counterplay.learning.methods import METHODS
+from counterplay.learning.methods import METHODS, method_of
 from counterplay.models.registry import ModelName, ModelSettings
 from counterplay.runs.config import RunConfig, ValidationSettings, kind_of
 from counterplay.runs.defaults import (
@@ -55,7 +55,8 @@ class StudyConfig(BaseModel):
 
     Attributes:
         candidates: The usual ones: popularity, and the model learnt plainly (erm), weighted by an
-            exposure model (ps) and against an opponent (acl); or any other of METHODS.
+            exposure model (ps) and against an opponent (acl); or any other of METHODS. By default
+            shown too where the log has impressions, and ips where it has propensities.
         model: Which model those learn; the exposure model is of the same class.
         dim: Its hidden dimension.
         feedback: clicks takes every row as a positive; ratings predicts the ratings.
@@ -91,6 +92,14 @@ class StudyConfig(BaseModel):
         """The candidates that are trained; popularity predicts no ratings."""
         usual = [each for each in self.candidates if self.feedback == "clicks" or each != "pop"]
         return *usual, *self.runs
+
+    def for_log(self, split: Split) -> StudyConfig:
+        """Return the same with the candidates that this log can teach, if none were named."""
+        if "candidates" in self.model_fields_set or self.feedback == "ratings":
+            return self
+        more = ["shown"] if split.unclicked is not None else []
+        more += ["ips"] if split.interactions.propensity is not None else []
+        return self.model_copy(update={"candidates": (*self.candidates, *more)})
 
     def check(self, split: Split, *, world: bool) -> Evaluation:
         """Refuse, before anything is trained, what cannot end well; return how to evaluate."""
@@ -210,22 +219,31 @@ class StudyConfig(BaseModel):
         """Return how a candidate is trained on a split."""
         loss = {} if self.feedback == "clicks" else {"loss": "squared"}
         deciding = self.evaluation.model_copy(update={"k": self._cutoffs(split)})
-        options = training_for(split.train, seed=self.seed) | loss | _set(self.training)
+        method = self.runs[name].method if name in self.runs else "erm" if name == "pop" else name
+        shown, by = None, validation_for(deciding)
+        if method_of(method).needs == "impressions" and split.unclicked_part is not None:
+            shown = int((split.part == TRAIN).sum() + (split.unclicked_part == TRAIN).sum())
+            by = {"metric": "auc"}  # what was shown says who clicks, whatever was shown
+        options = training_for(split.train, seed=self.seed, n_shown=shown)
+        options |= loss | _set(self.training)
         if name in self.runs:
             own = self.runs[name]
-            judged = ValidationSettings(**validation_for(deciding) | _set(own.validation))
+            judged = ValidationSettings(**by | _set(own.validation))
             training = _training(name, own.method, options | _set(own.training))
             changed = {"training": training, "validation": judged}
             return kind_of({"method": own.method})(**dict(own) | changed)
         model = ModelSettings(name=self.model, dim=self.dim)
+        if shown is not None and "model" not in self.model_fields_set:
+            model = ModelSettings(
+                name="cf", dim=self.dim
+            )  # click rates differ by item: a bias each
         pop = name == "pop"
-        method = "erm" if pop else name
         return kind_of({"method": method})(
             method=method,
             candidate=ModelSettings(name="pop") if pop else model,
             exposure=model,
             training=_training(name, method, options | ({"epochs": 1} if pop else {})),
-            validation=ValidationSettings(**validation_for(deciding)),
+            validation=ValidationSettings(**by),
         )
 
     def evaluation_of(self, split: Split, *, world: bool) -> Evaluation:

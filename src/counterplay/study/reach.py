@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from counterplay.evaluation.estimators import ESTIMATORS, RANDOMISED
 from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
+from counterplay.metrics.measures import SMALLER_IS_BETTER
 from counterplay.simulation.sequential import users_needed
 from counterplay.study.records import OnlinePlan
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     Dials = tuple[float, float]
 
+_OF_IMPRESSIONS = {name for name, each in ESTIMATORS.items() if each.needs == "impressions"}
 _MOST_USERS = 100_000_000  # of an arm; a difference that needs more is not worth a test
 
 
@@ -65,17 +67,20 @@ def left(leads: list[LeadMap], dials: DialsRecord) -> tuple[str, ...]:
     )
 
 
-def plan(evaluation: EvaluationRecord, key: Key, candidate: str, rival: str) -> OnlinePlan | None:
-    """Return the online test that would tell two candidates apart, if dials gave the difference.
+def plan(evaluation: EvaluationRecord, key: Key, decisive: Choice) -> OnlinePlan | None:
+    """Return the online test that would tell a choice from its nearest rival.
 
-    A user's outcome is 0 to 1, so its variance is at most that of a coin with the same mean.
+    The difference is that of the estimator that decides if it knows exposure, else that of dials. A
+    user's outcome is 0 to 1, so its variance is at most that of a coin with the same mean.
     """
+    by = decisive.estimator if ESTIMATORS[decisive.estimator].needs else "dials"
     values = {
         each.candidate: each.value
         for each in evaluation.estimates
-        if each.key == key and each.estimator == "dials"
+        if each.key == key and each.estimator == by
     }
-    if candidate not in values or rival not in values:
+    candidate, rival = decisive.candidate, decisive.runner_up
+    if candidate not in values or rival is None or rival not in values:
         return None
     mean, difference = values[rival], values[candidate] - values[rival]
     users = None
@@ -85,14 +90,25 @@ def plan(evaluation: EvaluationRecord, key: Key, candidate: str, rival: str) -> 
     return OnlinePlan(candidate=candidate, rival=rival, difference=difference, users=users)
 
 
-def next_steps(rest: tuple[str, ...], test: OnlinePlan | None) -> tuple[str, ...]:
-    """Say what to do where nothing is decided: who is left, and the test that would decide."""
+def next_steps(rest: tuple[str, ...], test: OnlinePlan | None, known: set[str]) -> tuple[str, ...]:
+    """Say what to do where nothing is decided: who is left, and what would decide.
+
+    On random rows the two are compared row by row, so that as many clicks do as users of an arm.
+    `known` are the estimators that the evaluation has.
+    """
     said = [f"Still in the race: {', '.join(rest)}."] if len(rest) > 2 else []
     if test is not None and test.users is not None:
         said.append(
             f"An online test of {test.candidate} against {test.rival} would decide: about "
             f"{test.users:,} users in each arm, if the difference is {test.difference:+.4f}."
         )
+        if RANDOMISED not in known:
+            said.append(
+                f"So would about {test.users:,} clicks on items that were shown at random; fewer "
+                "already narrow down what is exposure."
+            )
+        if not known & _OF_IMPRESSIONS:
+            said.append("A log of all that was shown, clicked or not, may decide without a test.")
     elif test is not None:
         said.append(
             f"{test.candidate} and {test.rival} are so close that no online test of a usual size "
@@ -113,9 +129,10 @@ def objection(evaluation: EvaluationRecord, decisive: Choice, key: Key) -> str |
     random = evaluation.dials.random if evaluation.dials else None
     if random is not None and random.exposure_only and not ESTIMATORS[decisive.estimator].needs:
         return "clicks show exposure, not taste: test online."
+    sign = -1 if key[0] in SMALLER_IS_BETTER else 1
     for each in evaluation.comparisons:
         if (each.estimator, each.key) == (RANDOMISED, key) and each.decided:
-            ahead, behind = (each.first, each.second)[:: 1 if each.value > 0 else -1]
+            ahead, behind = (each.first, each.second)[:: 1 if sign * each.value > 0 else -1]
             if behind == name:
                 return f"random rows put {ahead} before it: test online."
     return None

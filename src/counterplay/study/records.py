@@ -83,7 +83,7 @@ class OnlinePlan(Record):
     Attributes:
         candidate: The one that leads.
         rival: The one that is nearest to it.
-        difference: Of the metric that decides, at the likeliest dials.
+        difference: Of the metric that decides, by what knows exposure, or at the likeliest dials.
         users: In each of the two arms; None where the difference is too small to be found.
     """
 
@@ -109,7 +109,7 @@ class Verdict(Record):
         headline: What to do.
         reservations: What speaks against it.
         next_steps: What to do where nothing is decided.
-        sentences: What each estimator says.
+        sentences: What the estimator that decides says; `choices` has the others.
         left: Who may be the best, where nothing is decided.
         online: The test that would decide.
     """
@@ -133,7 +133,7 @@ class Verdict(Record):
     @property
     def said(self) -> tuple[str, ...]:
         """All that is said after the headline."""
-        return *self.reservations, *self.next_steps, *self.sentences
+        return *self.sentences[:1], *self.reservations, *self.next_steps, *self.sentences[1:]
 
     @property
     def key(self) -> Key:

@@ -89,6 +89,7 @@ def run(
         known = place is not None and data.exists()  # a frame may have changed
         split = load_split(data) if known else _prepared(source, config)
     notes += [note for note in config.reservations(split) if note not in notes]
+    config = config.for_log(split)
     how = config.check(split, world=world is not None)
     with noted() as more:
         random = config.random(split, how)

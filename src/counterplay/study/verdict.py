@@ -81,7 +81,6 @@ def verdict(evaluation: EvaluationRecord, truth: Sequence[TrueValue] | None = No
             "reservations": tuple(_reservations(evaluation, decisive, others, doubt)),
             "sentences": (
                 _says(decisive, key, may_be),
-                *(_says(each, key) for each in others),
                 *(_turns(decisive) if decisive.flip is None or decisive.flip >= _SLIGHT else ()),
                 *_truly(found, decisive),
             ),
@@ -164,8 +163,9 @@ def _undecided(evaluation: EvaluationRecord, decisive: Choice, key: Key) -> dict
     rivals: tuple[str, ...] = (rival,)
     if decisive.estimator == ROBUST and evaluation.dials:
         rivals = left(_leads(evaluation, name, key), evaluation.dials) or rivals
-    rest, test = (name, *rivals), plan(evaluation, key, name, rival)
-    return {"left": rest, "online": test, "next_steps": next_steps(rest, test)}
+    rest, test = (name, *rivals), plan(evaluation, key, decisive)
+    known = {each.estimator for each in evaluation.estimates}
+    return {"left": rest, "online": test, "next_steps": next_steps(rest, test, known)}
 
 
 def _headline(

@@ -108,11 +108,10 @@ def packed(content: bytes) -> bytes:
             {
                 "user": ["x.b.c.d", "y.b.c.d", "y.b.c.d"],
                 "item": [0, 0, 2],
-                "rating": [1.0, 0.0, 0.0],
                 "time": [1580547600_500000, 1580549400_000000, 1580551200_000001],
-                "exposed": [True, True, True],
                 "propensity": [0.125, 1.0, 0.25],
                 "position": [1, 2, 3],
+                "clicked": [True, False, False],
             },
         ),
     ],
@@ -368,7 +367,7 @@ BROKEN: list[tuple[str, Changes, list[str]]] = [
             (b",2,3,0,0.25,", b",2,first,0,0.25,", ["positions must be", "row 1", "'first'"]),
             (b",2,3,0,0.25,", b",2,1.5,0,0.25,", ["positions must be", "row 1", "'1.5'"]),
             (b",2,3,0,0.25,", b",2,-1,0,0.25,", ["positions must be", "row 1", "'-1'"]),
-            (b",2,3,0,0.25,", b",2,3,yes,0.25,", ["ratings must be", "row 1", "'yes'"]),
+            (b",2,3,0,0.25,", b",2,3,perhaps,0.25,", ["row 1", "'perhaps'"]),
             (b",2,3,0,0.25,", b",2,3,0,0.0,", ["propensities must be", "row 1", "'0.0'"]),
             (b",2,3,0,0.25,", b",2,3,0,1.01,", ["propensities must be", "row 1", "'1.01'"]),
             (b",2,3,0,0.25,", b",2,3,0,nan,", ["propensities must be", "row 1", "'nan'"]),
@@ -542,10 +541,10 @@ def test_the_real_bandit_logs_have_their_published_counts(
     log = log_of("open-bandit", real_data("obd") / policy / campaign)
     assert (len(log), log.n_items) == (10_000, n_items)
     assert log.name == f"open-bandit-{policy}-{campaign}"
-    assert log.exposed is not None
+    assert log.clicked is not None
     assert log.propensity is not None
     assert log.position is not None
-    assert log.exposed.all()
+    assert 20 < log.clicked.sum() < 80
     assert set(log.position.tolist()) == {1, 2, 3}
     if policy == "random":
         assert log.propensity == pytest.approx(1 / n_items, abs=1e-6)

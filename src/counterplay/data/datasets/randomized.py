@@ -110,7 +110,8 @@ def read_open_bandit(folder: Path, **how: Unpack[Reading]) -> Interactions:
     """Read one log of one policy, such as `random/all`: `all.csv` and `item_context.csv`.
 
     The log names no users: a user here is a distinct combination of the four user features.
-    A click is a rating of 1; every row was exposed, at `position`, with `propensity`.
+    Rows are impressions at a `position`, clicked or not; `propensity` is the probability with which
+    the policy chose the item for that impression.
     """
     folder = folder.resolve()
     what = "beside item_context.csv, an Open Bandit folder"
@@ -121,16 +122,15 @@ def read_open_bandit(folder: Path, **how: Unpack[Reading]) -> Interactions:
         impressions = rows.frame.select(
             user=pl.concat_str(_USER, separator="."),
             item=pl.col("item_id").cast(pl.Int64),
-            click="click",
+            clicked="click",
             time="timestamp",
-            exposed=pl.lit(value=True),
             propensity="propensity_score",
             position="position",
         )
-        others = ("user", "item", "time", "exposed", "propensity", "position")
+        roles = ("user", "item", "time", "propensity", "position", "clicked")
         return assemble(
             replace(rows, frame=impressions).batches(progress=how.get("progress")),
-            {"rating": "click"} | {role: role for role in others},
+            {role: role for role in roles},
             user_features=_users(rows.frame),
             item_features=_items(folder / "item_context.csv"),
             include_unseen=True,

@@ -26,9 +26,9 @@ ABOUT = {  # what a report says of a candidate; a method that is not here goes b
     "erm": "plain learning, in which every row counts alike",
     "ps": "weights, which raise rows that an exposure model finds unlikely",
     "acl": "the game, against an exposure model that looks for the worst weights",
+    "shown": "impressions: what users clicked among what they were shown",
+    "ips": "weights by the inverse of the logged propensities",
 }
-
-
 MADE = ("link", "examination")  # players that a method makes itself, others are given
 FROM_CLICKS = ("erm", "ps", "acl")  # methods that need nothing else of a log
 
