@@ -43,6 +43,7 @@ def summarised(worlds: Sequence[Result]) -> dict[str, Any]:
             for place, name in enumerate(worlds[0]["candidates"])
         },
         "overall": _lines(worlds),
+        "between": _differing(GOALS[1], GOALS[0], [world_scores(world) for world in worlds]),
         "mechanisms": {name: _lines(each) for name, each in by_mechanism.items()},
     }
 
@@ -63,8 +64,8 @@ def world_scores(world: Result) -> Scores:
 
 def _lines(worlds: Sequence[Result]) -> list[dict[str, Any]]:
     found = [world_scores(world) for world in worlds]
-    systematic = _systematic(worlds)
-    return [_line(name, found) | {"systematic": systematic[name]} for name in found[0]]
+    common = _in_common(worlds)
+    return [_line(name, found) | common[name] for name in found[0]]
 
 
 def _line(name: str, found: Sequence[Scores]) -> dict[str, Any]:
@@ -83,34 +84,49 @@ def _line(name: str, found: Sequence[Scores]) -> dict[str, Any]:
         "wrong": wrong / decided if decided else None,
         "coverage": mean["held"],
         "half_width": mean["half_width"],
-        "against": {
-            key: mean_over_repetitions([each[name][key] - each[YARDSTICK][key] for each in found])
-            for key in _PAIRED
-        },
+        "against": _differing(name, YARDSTICK, found),
     }
 
 
-def _systematic(worlds: Sequence[Result]) -> dict[str, float | None]:
-    """Return the share of the squared error that worlds of a mechanism have in common.
+def _differing(first: str, second: str, found: Sequence[Scores]) -> dict[str, Any]:
+    """Return the paired differences of two estimators over worlds."""
+    return {
+        key: mean_over_repetitions([each[first][key] - each[second][key] for each in found])
+        for key in _PAIRED
+    }
 
-    It is the square of the mean error of a candidate over seeds, less what chance adds to that.
+
+def _in_common(worlds: Sequence[Result]) -> dict[str, dict[str, float | None]]:
+    """Return how much of the error worlds of a mechanism have in common, by estimator.
+
+    systematic is a share of the squared error: the square of a candidate's mean error over seeds,
+    less what chance adds to that. coverage_without is that of intervals from which the mean error
+    of the other seeds is taken off.
     """
-    shares: dict[str, float | None] = {}
+    found: dict[str, dict[str, float | None]] = {}
     mechanisms = sorted({world["mechanism"] for world in worlds})
     for name in worlds[0]["judged"]:
-        common, whole = [], []
+        common, whole, held = [], [], []
         for mechanism in mechanisms:
             here = [world for world in worlds if world["mechanism"] == mechanism]
+            judged = [Judged.of(world["judged"][name]) for world in here]
             errors = np.array(
-                [np.array(world["judged"][name]["values"]) - world["truth"] for world in here]
+                [one.values - world["truth"] for one, world in zip(judged, here, strict=True)]
             )
-            if len(errors) > 1:
-                chance = errors.var(axis=0, ddof=1) / len(errors)
-                common.append((errors.mean(axis=0) ** 2 - chance).mean())
-                whole.append((errors**2).mean())
-        share = sum(common) / sum(whole) if sum(whole) else None
-        shares[name] = None if share is None else float(np.clip(share, 0, 1))
-    return shares
+            n = len(errors)
+            if n < 2:
+                continue
+            common.append((errors.mean(axis=0) ** 2 - errors.var(axis=0, ddof=1) / n).mean())
+            whole.append((errors**2).mean())
+            others = (errors.sum(axis=0) - errors) / (n - 1)
+            truth = np.array([world["truth"] for world in here]) + others
+            low, high = (np.array([getattr(one, end) for one in judged]) for end in ("low", "high"))
+            held.append(((low <= truth) & (truth <= high)).mean())
+        found[name] = {
+            "systematic": float(np.clip(sum(common) / sum(whole), 0, 1)) if whole else None,
+            "coverage_without": float(np.mean(held)) if held else None,
+        }
+    return found
 
 
 def rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -127,7 +143,7 @@ def rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
             {
                 "what": f"estimator from impressions, {name.split(': ')[1]}: "
                 f"{summary['n_worlds']} worlds",
-                "ours": f"regret {regret:.1%}, order {order:.2f}, error "
+                "ours": f"regret {regret:.1%}, order {order:.3f}, error "
                 f"{100 * each['error']:.2f} points, intervals hold {each['coverage']:.0%}",
                 "yardstick": f"regret {clicks['regret']['value']:.1%}, order "
                 f"{clicks['order']['value']:.2f}, error {100 * clicks['error']:.2f} points, "
@@ -164,7 +180,8 @@ def page(summary: Mapping[str, Any], random_share: float, causes: Sequence[str],
         "interval of its difference leaves 0 out; wrong is the share of these with the other order "
         f"in truth. Coverage is how often the {LEVEL:.0%} interval of a value holds the truth. "
         "Systematic is the share of the squared error that all seeds of a mechanism have in "
-        "common, which no number of rows would remove.",
+        "common, which no number of rows would remove; coverage without it takes the mean error "
+        "of the other seeds off.",
         "",
         "## All worlds",
         "",
@@ -178,6 +195,10 @@ def page(summary: Mapping[str, Any], random_share: float, causes: Sequence[str],
         "percentage points; below 0 is better for both. For order, above 0 is better.",
         "",
         *_differences(summary["overall"]),
+        "",
+        "`doubly-robust` less `impressions`, both without random rows: "
+        f"error {_told(summary['between']['error'], '+.2f', 100)}, "
+        f"order {_told(summary['between']['order'], '+.2f')}.",
         "",
         "## Where the error comes from",
         "",
@@ -198,16 +219,22 @@ def page(summary: Mapping[str, Any], random_share: float, causes: Sequence[str],
 
 
 def _table(found: Sequence[Mapping[str, Any]]) -> list[str]:
-    head = "| log: estimator | error | bias | order | regret | decided | wrong | coverage | half width | systematic |"  # noqa: E501
+    head = (
+        "| log: estimator | error | bias | order | regret | decided | wrong | coverage | "
+        "half width | systematic | coverage without |"
+    )
     lines = [head, "|" + "---|" * (head.count("|") - 1)]
     for each in found:
         wrong = "–" if each["wrong"] is None else f"{each['wrong']:.1%}"
-        common = "–" if each["systematic"] is None else f"{each['systematic']:.0%}"
+        common, without = (
+            "–" if each[key] is None else f"{each[key]:.0%}"
+            for key in ("systematic", "coverage_without")
+        )
         lines.append(
             f"| {each['estimator']} | {100 * each['error']:.2f} | {100 * each['bias']:+.2f} | "
             f"{_told(each['order'], '.2f')} | {_told(each['regret'], '.1f', 100)} % | "
             f"{each['decided']:.0%} | {wrong} | {each['coverage']:.0%} | "
-            f"{100 * each['half_width']:.2f} | {common} |"
+            f"{100 * each['half_width']:.2f} | {common} | {without} |"
         )
     return lines
 

@@ -88,10 +88,13 @@ def test_errors_by_hand_and_what_seeds_have_in_common() -> None:
     assert [each["error"] for each in found["overall"]] == pytest.approx([0.2, 0.1, 0.1])
     assert [each["bias"] for each in found["overall"]] == pytest.approx([0.2, 0.0, 0.0])
     assert [each["systematic"] for each in found["overall"]] == pytest.approx([1.0, 0.0, 1.0])
+    assert robust["coverage_without"] == 1  # its ends are wide enough, but in the wrong place
+    assert up_and_down["coverage_without"] == 0
     assert (turned["order"]["value"], turned["regret"]["value"]) == pytest.approx((-1.0, 1 / 3))
     assert (robust["decided"], robust["wrong"], robust["coverage"]) == (1.0, 1.0, 0.0)
     assert robust["half_width"] == pytest.approx(0.05)
     assert up_and_down["against"]["error"]["value"] == pytest.approx(-0.1)
+    assert found["between"]["order"]["value"] == pytest.approx(-2.0)
     assert world_scores(made(1))[GOALS[1]]["held"] == 0
     first, second = rows(found)
     assert first["met"] is None  # reached, but not of all worlds that were planned
