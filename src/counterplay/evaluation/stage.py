@@ -71,7 +71,7 @@ class Evaluation(BaseModel):
         part: Which rows; test is for the end.
         opponent: The exposure model of the estimators propensity and opponent; "own" is that of
             each run, whose candidates are then not compared.
-        dials: Which exposures are held possible, for the estimators dials and robust.
+        dials: Which exposures are held possible, for dials and robust.
         memory: Bytes of scores at a time.
         seed: Of all streams.
     """
@@ -214,8 +214,7 @@ class Stage:
 
     def imputed(self, contestants: Sequence[Contestant]) -> Imputed:
         """Return the contestants' doubly robust sums."""
-        names = tuple(each.name for each in contestants)
-        if names not in self._imputed:
+        if (names := tuple(each.name for each in contestants)) not in self._imputed:
             self._imputed[names] = imputed(self, contestants)
         return self._imputed[names]
 
@@ -260,9 +259,9 @@ class Stage:
         key = estimator, "" if self.shares(estimator) else contestant.name
         if key not in self._weights:
             found = ESTIMATORS[estimator]
-            shown = tells_apart(self.split, PARTS.index(self.config.part))
-            rows = {"random": self.random is not None, "shown": shown}
-            found.check(self.targets, world=self.world is not None, **rows)
+            there = {"world": self.world is not None, "random": self.random is not None}
+            there["shown"] = tells_apart(self.split, PARTS.index(self.config.part))
+            found.check(self.targets, **there)
             assert found.propensities is not None, "a worst case has no weights"
             q = found.propensities(self, contestant, rivals)
             self._weights[key] = weights_of(q, clip=self.config.clip)

@@ -235,9 +235,7 @@ class StudyConfig(BaseModel):
             return kind_of({"method": own.method})(**dict(own) | changed)
         model = ModelSettings(name=self.model, dim=self.dim)
         if shown is not None and "model" not in self.model_fields_set:
-            model = ModelSettings(
-                name="cf", dim=self.dim
-            )  # click rates differ by item: a bias each
+            model = model.model_copy(update={"name": "cf"})  # click rates differ: a bias each item
         pop = name == "pop"
         return kind_of({"method": method})(
             method=method,
