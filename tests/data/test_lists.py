@@ -114,3 +114,15 @@ def test_batches_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     small = made(frame)
     assert whole.interactions == small.interactions
     assert whole.fingerprint == small.fingerprint
+
+
+def test_one_flag_for_a_list_is_refused_and_places_may_be_unsigned_or_missing() -> None:
+    with pytest.raises(DataError, match="found one flag for the whole list in column 'clicked'"):
+        made(SLATES | {"clicked": [True, True, False, False, False]})
+    expected = rows_of(made(SLATES | {"click_idx": [1, 0, -1, -1, -1]}))
+    missing = pl.Series([1.0, 0.0, float("nan"), None, None], strict=False)
+    unsigned = pl.Series([1, 0, None, None, None], dtype=pl.UInt8)
+    for places in (missing, unsigned):
+        split = made(pl.DataFrame(SLATES).with_columns(click_idx=places))
+        assert rows_of(split) == expected
+        assert "nothing in their list" not in " ".join(map(str, split.interactions.steps))

@@ -101,6 +101,13 @@ def one_a_row(
             f"a list must be of one {wrong}; found lists in column '{found[wrong]}'; name another "
             f"column with --{wrong}"
         )
+    click = roles.get("clicked", ABSENT)
+    if schema.get(click) == pl.Boolean:
+        raise DataError(
+            "a list must say which of its items were clicked: by a list of flags, a place or an "
+            f"item; found one flag for the whole list in column '{click}'; leave it out with "
+            "--clicked -, or name another column"
+        )
     named = wanted.get("position")
     if named is not None and named != ABSENT and "position" not in found:
         raise DataError(
