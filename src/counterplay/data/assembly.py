@@ -66,7 +66,7 @@ class Table:
         """Return columns that are in order as a log, with all else that the table says."""
         more = {"user_features": self.user_features, "item_features": self.item_features}
         texts = {"name": self.name, "source": self.source, "steps": tuple(self.steps)}
-        return Interactions(self.users, self.items, **columns, **more, **texts)  # type: ignore[arg-type]
+        return Interactions(self.users, self.items, **columns, **more, **texts)  # type: ignore[arg-type] # by name
 
     def ordered(self, duplicates: Duplicates = "all") -> Interactions:
         """Return the rows in order; impressions of one pair are no repetitions."""

@@ -25,7 +25,7 @@ from counterplay.metrics.intervals import bootstrap, effective_sample_size, inte
 from counterplay.metrics.item_sums import candidate_ranks
 from counterplay.metrics.ranks import full_ranks
 from counterplay.metrics.shown_model import fit_relevance_model, fit_shown_model
-from counterplay.models.examination import LAST, examination_of
+from counterplay.models.examination import examination_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +99,7 @@ def _examined(random: Interactions | None) -> Floats | None:
         return None
     if int(random.clicked.sum()) < _ENOUGH or not (random.position == 1).any():
         return None
-    return np.append(examination_of(random), [])[:LAST]
+    return examination_of(random)
 
 
 def _together(parts: Sequence[Interactions]) -> Interactions:

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
 
-import numpy as np
-
 from counterplay.errors import ConfigError, DataError
 from counterplay.learning.config import Training, Weighted
 from counterplay.learning.losses import LOSSES
 from counterplay.learning.methods import MADE
 from counterplay.learning.optimizers import Optimizer
-from counterplay.models.examination import Examination, examination_of
 from counterplay.models.link import Link
 from counterplay.models.scorer import Scorer
 
@@ -61,11 +58,8 @@ class Method(Generic[Settings]):
             self.players[role] = player.to(config.device)
         self.optimizers: dict[str, Optimizer] = {}
 
-    def _made(self, role: str) -> nn.Module:
-        if role == "link":
-            return Link(**cast("Weighted", self.config).link_options())
-        positions = self.log.position is not None and self.log.clicked is not None
-        return Examination(examination_of(self.log) if positions else np.ones(1))
+    def _made(self, role: str) -> nn.Module:  # noqa: ARG002 - a method with another one overrides
+        return Link(**cast("Weighted", self.config).link_options())
 
     def first(self) -> Method[Any] | None:
         """Return what is learnt beforehand, in a checkpoint of its own."""

@@ -251,12 +251,13 @@ class StudyConfig(BaseModel):
         spared = {"propensities"} if world else set()  # the oracle stands in for them
         if self.feedback == "ratings":
             spared.add("world")  # which knows nothing of ratings
+        part = PARTS.index(self.evaluation.part)
         usual["estimators"] = tuple(
             each.name
             for each in ESTIMATORS.values()
             if each.usual and each.needs not in spared
             if not (each.clicks and self.feedback == "ratings")
-            if each.applies(split.interactions, world=world, shown=tells_apart(split, TEST))
+            if each.applies(split.interactions, world=world, shown=tells_apart(split, part))
         )
         return Evaluation(**usual | _set(self.evaluation))
 

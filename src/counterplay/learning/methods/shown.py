@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack, cast
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
@@ -19,16 +20,16 @@ from counterplay.errors import DataError
 from counterplay.learning.config import FromShown
 from counterplay.learning.fitting import FitOptions, fit
 from counterplay.learning.method import Method
+from counterplay.models.examination import Examination, examination_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from counterplay.data.interactions import Interactions
     from counterplay.learning.batches import Batch
     from counterplay.learning.records import Fit, Meter
-    from counterplay.models.examination import Examination
     from counterplay.models.scorer import Scorer
 
 
@@ -49,6 +50,11 @@ class Shown(Method[FromShown]):
         if not config.unseen_weight:
             config = config.model_copy(update={"n_negatives": 0})
         super().__init__(players, log, config)
+
+    def _made(self, role: str) -> nn.Module:
+        """Return ρ, from the positions of the log where they count; else the first place alone."""
+        counts = self.log.position is not None and self.config.examination != "none"
+        return Examination(examination_of(self.log) if counts else np.ones(1))
 
     def prepare(self) -> None:
         """Let f learn, and ρ with it."""
