@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from counterplay.errors import ConfigError
 from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.learning.methods import METHODS
+from counterplay.models.registry import MODELS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 _NUMBER = r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _NAME = "|".join(ESTIMATORS)
+_OWN = r"[\w.]+:\w+"  # a method of one's own
+_CANDIDATE = (
+    rf"({'|'.join(MODELS)})(-({'|'.join(METHODS)}|{_OWN}))?|{'|'.join(METHODS)}|{_OWN}"
+)
 _SEVERAL = {
     "--k": _NUMBER,
     "--gamma": _NUMBER,
@@ -23,8 +28,8 @@ _SEVERAL = {
     "--shares": _NUMBER,
     "--estimators": _NAME,
     "--estimator": _NAME,
-    "--methods": "|".join([*METHODS, r"[\w.]+:\w+"]),
-    "--candidates": "|".join(["pop", *METHODS]),
+    "--methods": "|".join([*METHODS, _OWN]),
+    "--candidates": _CANDIDATE,  # a file needs an option of its own: it could be the log
 }
 
 

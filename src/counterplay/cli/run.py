@@ -22,6 +22,8 @@ from counterplay.cli.options import (
 )
 from counterplay.display import named
 from counterplay.learning.methods import METHODS
+from counterplay.models.registry import MODELS
+from counterplay.study.field import FIELD
 
 if TYPE_CHECKING:
     from counterplay.evaluation.records import CandidateEstimate
@@ -51,9 +53,10 @@ _Order = Annotated[
 _Candidates = Annotated[
     list[str] | None,
     typer.Option(
-        help=f"Candidates to train, one or more of: {', '.join(['pop', *METHODS])}. Unless named, "
-        "shown is added if the log has impressions, and ips if it has propensities.",
-        show_default="pop, erm, ps, acl",
+        help=f"Candidates: a model ({', '.join(MODELS)}), a method for --model "
+        f"({', '.join(METHODS)}), both as in mlp-acl, or a file of scores. Repeatable.",
+        show_default=f"{', '.join(FIELD)}; with times attn; with impressions shown; with "
+        "propensities ips",
     ),
 ]
 _Feedback = Annotated[

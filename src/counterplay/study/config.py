@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from counterplay.data.impressions import tells_apart
 from counterplay.data.preparation import Preparation
@@ -16,7 +16,7 @@ from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
 from counterplay.evaluation.random_rows import random_rows_of, unseen_random_rows
 from counterplay.evaluation.stage import Evaluation
 from counterplay.learning.config import Training
-from counterplay.learning.methods import METHODS, method_of
+from counterplay.learning.methods import method_of
 from counterplay.models.registry import ModelName, ModelSettings
 from counterplay.runs.config import RunConfig, ValidationSettings, kind_of
 from counterplay.runs.defaults import (
@@ -28,6 +28,15 @@ from counterplay.runs.defaults import (
 )
 from counterplay.runs.validating import check_cutoff
 from counterplay.simulation.online import OnlineTest
+from counterplay.study.field import (
+    FIELD,
+    can_rate,
+    entrant_of,
+    field_for,
+    is_solved,
+    known_word,
+    without_files,
+)
 
 if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
@@ -38,27 +47,18 @@ GAMMAS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
 _MANY = 0.05  # of the test rows
 
 
-def _usual(name: str) -> str:
-    names = ["pop", *METHODS]
-    if name not in names:
-        raise ConfigError(
-            f"a candidate must be one of {', '.join(names)}; found '{name}'; choose one of them, "
-            "or describe your own in runs"
-        )
-    return name
-
-
-UsualName = Annotated[str, AfterValidator(_usual)]  # popularity, or a method
+Word = Annotated[str, AfterValidator(known_word)]  # a model, a method, or both as in mlp-acl
 
 
 class StudyConfig(BaseModel):
     """What is trained, and how it is evaluated.
 
     Attributes:
-        candidates: The usual ones: popularity, and the model learnt plainly (erm), weighted by an
-            exposure model (ps) and against an opponent (acl); or any other of METHODS. By default
-            shown too where the log has impressions, and ips where it has propensities.
-        model: Which model those learn; the exposure model is of the same class.
+        candidates: What is trained: a model (ease), a method for the study's `model` (acl), or both
+            (mlp-acl); a file of scores is moved to `scores`. By default those of `FIELD` that the
+            log has room for, with attn where it has times, shown where it has impressions, and
+            ips where it has propensities.
+        model: Which model the methods learn; the exposure model is of the same class.
         dim: Its hidden dimension.
         feedback: clicks takes every row as a positive; ratings predicts the ratings.
         training: What all of them share; what is not set follows from the size of the log.
@@ -75,7 +75,7 @@ class StudyConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    candidates: tuple[UsualName, ...] = ("pop", "erm", "ps", "acl")
+    candidates: tuple[Word, ...] = FIELD
     model: ModelName = "gmf"
     dim: Annotated[int, Field(ge=1)] = 32
     feedback: Literal["clicks", "ratings"] = "clicks"
@@ -88,19 +88,23 @@ class StudyConfig(BaseModel):
     online: OnlineTest = OnlineTest()
     seed: Annotated[int, Field(ge=0)] = 0
 
+    @model_validator(mode="before")
+    @classmethod
+    def _files_are_scores(cls, values: Any) -> Any:
+        return without_files(values) if isinstance(values, dict) else values
+
     @property
     def names(self) -> tuple[str, ...]:
-        """The candidates that are trained; popularity predicts no ratings."""
-        usual = [each for each in self.candidates if self.feedback == "clicks" or each != "pop"]
-        return *usual, *self.runs
+        """The candidates that are trained; not every model predicts ratings."""
+        able = [each for each in self.candidates if self.feedback == "clicks" or can_rate(each)]
+        return *able, *self.runs
 
     def for_log(self, split: Split) -> StudyConfig:
         """Return the same with the candidates that this log can teach, if none were named."""
-        if "candidates" in self.model_fields_set or self.feedback == "ratings":
+        if "candidates" in self.model_fields_set:
             return self
-        more = ["shown"] if tells_apart(split, VALIDATION) else []
-        more += ["ips"] if split.interactions.propensity is not None else []
-        return self.model_copy(update={"candidates": (*self.candidates, *more)})
+        ratings = self.feedback == "ratings"
+        return self.model_copy(update={"candidates": field_for(split, ratings=ratings)})
 
     def check(self, split: Split, *, world: bool) -> Evaluation:
         """Refuse, before anything is trained, what cannot end well; return how to evaluate."""
@@ -220,14 +224,15 @@ class StudyConfig(BaseModel):
         """Return how a candidate is trained on a split."""
         loss = {} if self.feedback == "clicks" else {"loss": "squared"}
         deciding = self.evaluation.model_copy(update={"k": self._cutoffs(split)})
-        method = self.runs[name].method if name in self.runs else "erm" if name == "pop" else name
+        entrant = None if name in self.runs else entrant_of(name)
+        method = self.runs[name].method if entrant is None else entrant.method
         shown, by = None, validation_for(deciding)
         if method_of(method).needs == "impressions" and split.unclicked_part is not None:
             shown = int((split.part == TRAIN).sum() + (split.unclicked_part == TRAIN).sum())
             by = {"metric": "auc"}  # what was shown says who clicks, whatever was shown
         options = training_for(split.train, seed=self.seed, n_shown=shown)
         options |= loss | _set(self.training)
-        if name in self.runs:
+        if entrant is None:
             own = self.runs[name]
             judged = ValidationSettings(**by | _set(own.validation))
             training = _training(name, own.method, options | _set(own.training))
@@ -236,12 +241,13 @@ class StudyConfig(BaseModel):
         model = ModelSettings(name=self.model, dim=self.dim)
         if shown is not None and "model" not in self.model_fields_set:
             model = model.model_copy(update={"name": "cf"})  # click rates differ: a bias each item
-        pop = name == "pop"
+        given = entrant.model
+        at_once = given is not None and is_solved(given)
         return kind_of({"method": method})(
             method=method,
-            candidate=ModelSettings(name="pop") if pop else model,
+            candidate=model if given is None else model.model_copy(update={"name": given}),
             exposure=model,
-            training=_training(name, method, options | ({"epochs": 1} if pop else {})),
+            training=_training(name, method, options | ({"epochs": 1} if at_once else {})),
             validation=ValidationSettings(**by),
         )
 

@@ -1,0 +1,95 @@
+"""The candidates of a study, and the words that name them: a model, a method, or both."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from counterplay.errors import ConfigError
+from counterplay.learning.methods import METHODS, method_of
+from counterplay.models.registry import MODELS
+
+if TYPE_CHECKING:
+    from counterplay.data.splits import Split
+
+FIELD = ("pop", "ease", "knn", "erm", "ps", "acl")  # where nobody names others
+
+
+class Entrant(NamedTuple):
+    """What a word stands for."""
+
+    model: str | None  #: None is the model of the study.
+    method: str
+
+
+def entrant_of(word: str) -> Entrant:
+    """Read a word: a method for the study's model, a model learnt plainly, or model-method.
+
+    Example:
+        >>> entrant_of("ps"), entrant_of("ease"), entrant_of("mlp-acl")[:2]
+        (Entrant(model=None, method='ps'), Entrant(model='ease', method='erm'), ('mlp', 'acl'))
+    """
+    if word in METHODS:
+        return Entrant(None, word)
+    if word in MODELS:
+        return Entrant(word, "erm")
+    model, _, method = word.partition("-")
+    if model in MODELS and (method in METHODS or ":" in method):
+        method_of(method)
+        return Entrant(model, method)
+    if ":" in word:
+        method_of(word)
+        return Entrant(None, word)
+    near = get_close_matches(word, [*MODELS, *METHODS], n=1)
+    advice = f"did you mean '{near[0]}'" if near else "choose one of them"
+    raise ConfigError(
+        f"a candidate must be a model ({', '.join(MODELS)}), a method ({', '.join(METHODS)}), both "
+        f"as in mlp-acl, your own method as module:name, or a file of scores; found '{word}'; "
+        f"{advice}"
+    )
+
+
+def known_word(word: str) -> str:
+    """Return a word that names a candidate; refuse another one."""
+    entrant_of(word)
+    return word
+
+
+def without_files(values: dict[str, Any]) -> dict[str, Any]:
+    """Return a study's settings with files among its candidates as given scores."""
+    words = values.get("candidates")
+    if not isinstance(words, list | tuple) or not all(isinstance(each, str) for each in words):
+        return values
+    files = [each for each in words if _is_file(each)]
+    if not files:
+        return values
+    scores = dict(values.get("scores") or {})
+    for file in files:
+        name = Path(file).stem
+        if name in scores:
+            raise ConfigError(
+                "every candidate must have a name of its own, which is its file's; found two files "
+                f"named '{name}'; rename one"
+            )
+        scores[name] = file
+    kept = tuple(each for each in words if each not in files)
+    return {**values, "candidates": kept, "scores": scores}
+
+
+def _is_file(word: str) -> bool:
+    return word not in MODELS and word not in METHODS and Path(word).is_file()
+
+
+def field_for(split: Split, *, ratings: bool) -> tuple[str, ...]:
+    """Return the candidates that a log can teach, where nobody names others."""
+    from counterplay.data.impressions import tells_apart
+    from counterplay.data.splits import VALIDATION
+
+    if ratings:
+        return tuple(word for word in FIELD if can_rate(word))
+    log = split.interactions
+    more = ["attn"] if log.time is not None else []
+    more += ["shown"] if tells_apart(split, VALIDATION) else []
+    more += ["ips"] if log.propensity is not None else []
+    return (*(word for word in FIELD if fits(word, log.n_items)), *more)
