@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import counterplay as cp
+from counterplay.data.histories import Histories
 from counterplay.learning.config import FromShown, Game, Inverse, Training, Weighted
 from counterplay.learning.fitting import fit
 from counterplay.learning.methods.acl import Acl
@@ -18,7 +19,7 @@ from counterplay.learning.methods.ips import Ips, ips
 from counterplay.learning.methods.ps import Ps, ps
 from counterplay.learning.methods.shown import Shown
 from counterplay.models.registry import build
-from counterplay.models.scorer import Scorer
+from counterplay.models.scorer import History, Scorer
 from counterplay.models.solved import FromOwnItems, Solved, clicks_of
 from counterplay.testing import ScorerContract
 from counterplay.testing.learners import checkerboard, ranks_of_withheld
@@ -119,22 +120,18 @@ def test_the_weights_of_ps_are_those_of_the_fitted_exposure(exposure: str) -> No
     log, _ = checkerboard()
     config = Weighted(epochs=3, batch_size=64)
     model, by_hand = made("ease", log), made("ease", log)
-    g = build(exposure, log, dim=4, length=12, generator=torch.Generator().manual_seed(1))
+    g = build(exposure, log, dim=4, length=5, generator=torch.Generator().manual_seed(1))
     with without_notes():
         found = ps(model, g, log, config)
     assert found.link is not None
-    weights = np.empty(len(log))
-    place = np.zeros(log.n_users, dtype=int)
-    for row in range(len(log)):  # one by one, with what came before
-        u, i = int(log.user[row]), int(log.item[row])
-        length = g.history_length
-        before = log.item[row - min(place[u], length) : row].tolist()
-        window = [log.n_items] * (length - len(before)) + before
-        history = cp.models.History.of(torch.tensor([window])) if length else None
+    weights, windows = np.empty(len(log)), Histories(log).windows(5)
+    for window, place in np.argwhere(windows.row >= 0):  # one by one, with what came before
+        row = windows.row[window, place]
+        inputs = torch.from_numpy(windows.inputs[window : window + 1])
+        history = History(inputs, torch.tensor([0]), torch.tensor([place]))
+        user, item = torch.tensor([log.user[row]]), torch.tensor([[log.item[row]]])
         with torch.no_grad():
-            score = g(torch.tensor([u]), torch.tensor([[i]]), history)
-            weights[row] = 1 / float(found.link(score, torch.ones(1, 1)))
-        place[u] += 1
+            weights[row] = 1 / float(found.link(g(user, item, history), torch.ones(1, 1)))
     assert isinstance(by_hand, Solved)
     by_hand.solve(log, weights / weights.mean())
     torch.testing.assert_close(scores(model), scores(by_hand), rtol=1e-4, atol=1e-5)
