@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
 import torch
 
@@ -18,6 +18,7 @@ from counterplay.learning.config import Weighted
 from counterplay.learning.effect import has_no_effect
 from counterplay.learning.records import Epoch, Fit, Meter
 from counterplay.models.lookups import shared_lookups
+from counterplay.models.solved import Solved
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ def fit(
         fit(first, validate=wanted, checkpoint=checkpoint and checkpoint / "exposure")
         own = checkpoint and checkpoint / "candidate"
     method.prepare()
+    if isinstance(players.get("candidate"), Solved):
+        return _solved(method, validate, callbacks)
     optimizers = list(method.optimizers.values())
     batches = batches or Batches(log, config, *method.scorers)
     about = {"training": config.model_dump(mode="json"), "rows": log.fingerprint}
@@ -108,6 +111,25 @@ def fit(
         player.eval()
     _warn_of_the_link(progress.epochs[max(progress.best_epoch, 0)], method)
     return Fit(players, progress.epochs, progress.best_epoch, progress.stopped)
+
+
+def _solved(method: Method[Any], validate: Validate | None, callbacks: Iterable[Callback]) -> Fit:
+    """Compute a candidate at once, in what counts as one epoch; there is nothing to go on from."""
+    meter, weights = Meter(), method.row_weights()
+    scaled = None if weights is None else weights / weights.mean()
+    with _arithmetic(method.config.batch_size):
+        cast("Solved", method.candidate).solve(method.log, scaled)
+    if weights is not None:
+        meter.add_weights(torch.from_numpy(weights)[:, None])
+    epoch = meter.epoch(0, {}, method.players.get("link"))
+    for player in method.players.values():
+        player.eval()
+    if validate is not None:
+        _judge(method, validate, [epoch])
+    for callback in callbacks:
+        callback(epoch)
+    _warn_of_the_link(epoch, method)
+    return Fit(method.players, [epoch], 0, "the model is computed at once")
 
 
 def _run_epoch(method: Method[Any], batches: Epochs, number: int) -> Epoch:
@@ -238,7 +260,8 @@ def _remedy(method: Method[Any], *, plays: bool) -> str:
     steps = ["lower alpha", "raise exposure_rate"] if plays else ["choose another exposure model"]
     if isinstance(config, Weighted):
         steps += ["choose the stable recipe"] * (config.recipe != "stable")
-        steps += ["fix the link with link.learn=false"] * config.link.learn
+        learns = config.link.learn and not isinstance(method.candidate, Solved)
+        steps += ["fix the link with link.learn=false"] * learns
         steps += ["lower link.floor, so that weights can be larger"]
     return f"{', '.join(steps[:-1])}, or {steps[-1]}" if len(steps) > 1 else steps[0]
 

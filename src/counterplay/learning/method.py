@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
 from counterplay.errors import ConfigError, DataError
 from counterplay.learning.config import Training, Weighted
 from counterplay.learning.losses import LOSSES
-from counterplay.learning.methods import MADE
+from counterplay.learning.methods import MADE, METHODS, method_of
 from counterplay.learning.optimizers import Optimizer
 from counterplay.models.link import Link
 from counterplay.models.scorer import Scorer
+from counterplay.models.solved import Solved
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import nn
 
     from counterplay.data.interactions import Interactions
@@ -50,6 +53,13 @@ class Method(Generic[Settings]):
     stops_by_objective: bool = False  # whether learning ends when the objective stops changing
 
     def __init__(self, players: Mapping[str, Scorer], log: Interactions, config: Settings) -> None:
+        for role, given in players.items():
+            self.check_player(role, type(given))
+        if log.is_explicit and isinstance(players.get("candidate"), Solved):
+            raise ConfigError(
+                f"{type(players['candidate']).__name__} ranks items and predicts no ratings; found "
+                "a log with ratings; leave the ratings out, or choose another model"
+            )
         self.log, self.config = log, config
         self.delta = LOSSES[config.loss]
         self.players: dict[str, nn.Module] = {}
@@ -57,6 +67,24 @@ class Method(Generic[Settings]):
             player = self._made(role) if role in MADE else players[role]
             self.players[role] = player.to(config.device)
         self.optimizers: dict[str, Optimizer] = {}
+
+    @classmethod
+    def check_player(cls, role: str, kind: type[Scorer]) -> None:
+        """Refuse a model that is computed at once where only gradients lead."""
+        if not issubclass(kind, Solved) or (role == "candidate" and cls.weighs_rows()):
+            return
+        able = ", ".join(name for name in METHODS if method_of(name).weighs_rows())
+        advice = f", or one of the methods {able}" if role == "candidate" else ""
+        raise ConfigError(
+            f"the {role} model of {cls.__name__} must learn by gradients; found {kind.__name__}, "
+            f"which is computed at once; choose another model{advice}"
+        )
+
+    @classmethod
+    def weighs_rows(cls) -> bool:
+        """Tell whether `row_weights` stands for the method's step, and not for another's."""
+        own = next(each for each in cls.__mro__ if {"step", "row_weights"} & vars(each).keys())
+        return own is not Method and "row_weights" in vars(own)
 
     def _made(self, role: str) -> nn.Module:  # noqa: ARG002 - a method with another one overrides
         return Link(**cast("Weighted", self.config).link_options())
@@ -74,6 +102,14 @@ class Method(Generic[Settings]):
 
     def step(self, batch: Batch, meter: Meter) -> None:
         """Learn from one batch, and tell the meter what happened."""
+        raise NotImplementedError
+
+    def row_weights(self) -> NDArray[np.float64] | None:
+        """Return the inverse propensity of each row of the log, `[n]`; None if all count alike.
+
+        They are what a candidate that is computed at once has of the method; a method whose `step`
+        has no such form leaves it out, and such candidates are refused.
+        """
         raise NotImplementedError
 
     def exposures(self) -> Interactions | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from counterplay.errors import ConfigError, DataError
-from counterplay.metrics.threads import in_threads
+from counterplay.threads import in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

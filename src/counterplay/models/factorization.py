@@ -1,4 +1,4 @@
-"""CF and GMF: a user's vector times an item's."""
+"""A user's vector times an item's: CF and GMF."""
 
 from __future__ import annotations
 
@@ -13,16 +13,12 @@ if TYPE_CHECKING:
     from counterplay.models.scorer import History
 
 
-class _Factorized(PairScorer):
+class Factorized(PairScorer):
     """A score that is an inner product of a user's and an item's vector, plus the user's bias."""
 
-    def __init__(self, n_users: int, n_items: int, **options: Unpack[PairOptions]) -> None:
-        super().__init__(n_users, n_items, **options)
-        self.constant = nn.Parameter(torch.zeros(()))
-
     def user_side(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Turn embeddings of users into their vectors `[B, width]` and biases `[B, 1]`."""
-        raise NotImplementedError
+        """Turn embeddings of users into their vectors `[B, width]` and biases, `[B or 1, 1]`."""
+        return vectors, vectors.new_zeros(1, 1)
 
     def forward(self, users: Tensor, items: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of `items` `[B, K]`."""
@@ -35,7 +31,15 @@ class _Factorized(PairScorer):
         return torch.addmm(biases, vectors, self.item.table().T)
 
 
-class CF(_Factorized):
+class _WithConstant(Factorized):
+    """The same with a learnt constant c."""
+
+    def __init__(self, n_users: int, n_items: int, **options: Unpack[PairOptions]) -> None:
+        super().__init__(n_users, n_items, **options)
+        self.constant = nn.Parameter(torch.zeros(()))
+
+
+class CF(_WithConstant):
     """Matrix factorization with biases: `p_u · q_i + b_u + b_i + c`; the last place is the bias."""
 
     extra = 1
@@ -46,7 +50,7 @@ class CF(_Factorized):
         return torch.cat([factors, torch.ones_like(bias)], dim=-1), bias + self.constant
 
 
-class GMF(_Factorized):
+class GMF(_WithConstant):
     """Generalised matrix factorization: `h · (p_u ∘ q_i) + c`, with a learnt `h`."""
 
     def __init__(self, n_users: int, n_items: int, **options: Unpack[PairOptions]) -> None:

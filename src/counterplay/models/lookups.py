@@ -51,7 +51,7 @@ class Lookup:
                 low, high = (int(each) for each in self.index.aminmax())
                 if low < 0 or high >= n:  # nobody else looks: it would read any memory
                     raise IndexError(f"rows must be from 0 to {n - 1}; found {low} to {high}")
-            _be_quiet_about_beta()
+            be_quiet_about_beta()
             flat = self.index.reshape(-1)
             self._patterns[n, dtype] = torch.sparse_csr_tensor(
                 torch.arange(0, len(flat) + 1, self.index.shape[1], dtype=flat.dtype),
@@ -117,7 +117,7 @@ def lookup(index: Tensor) -> Lookup:
 
 
 @cache
-def _be_quiet_about_beta() -> None:
+def be_quiet_about_beta() -> None:
     """Let torch warn, once and unheard, that its sparse rows are in beta state."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -24,6 +24,9 @@ MODELS: dict[str, str | type[Scorer]] = {  # places, so that torch is loaded onl
     "mlp": "counterplay.models.neural:MLP",
     "ncf": "counterplay.models.neural:NCF",
     "attn": "counterplay.models.attention:Attention",
+    "ease": "counterplay.models.ease:Ease",
+    "knn": "counterplay.models.neighbours:Neighbours",
+    "ials": "counterplay.models.als:Als",
 }
 ABOUT = {  # what a report says of a candidate; a model that is not here goes by its name
     "pop": "what is popular, the same for everybody",
@@ -32,6 +35,9 @@ ABOUT = {  # what a report says of a candidate; a model that is not here goes by
     "mlp": "a neural network on vectors of user and item",
     "ncf": "a factorization and a neural network, added up",
     "attn": "self-attention over what a user did last",
+    "ease": "a linear model that predicts each item from a user's others",
+    "knn": "items that the same users choose, by their cosine",
+    "ials": "matrix factorization by alternating least squares",
 }
 
 
@@ -60,14 +66,26 @@ class ModelSettings(BaseModel):
     blocks: Annotated[int, Field(ge=1)] = 2
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
     use_features: bool = True  # whether features are used where the log has them
+    ridge: Annotated[float, Field(gt=0)] | None = None  # ℓ2, for ease and ials; None: by the model
+    memory: Annotated[float, Field(gt=0)] = 4.0  # GiB that the matrix of ease may take
+    neighbours: Annotated[int, Field(ge=1)] = 50  # kept for each item, for knn
+    shrink: Annotated[float, Field(ge=0)] = 10.0  # of similarities of rare items, for knn
+    confidence: Annotated[float, Field(gt=0)] = 3.0  # in what is observed, α, for ials
+    sweeps: Annotated[int, Field(ge=1)] = 10  # over users and items, for ials
 
     def build(self, log: Interactions, generator: torch.Generator | None) -> Scorer:
         """Return a fresh model for the users and items of a training log."""
-        kind = MODELS[self.name]
-        if isinstance(kind, str):
-            module, _, attribute = kind.partition(":")
-            kind = getattr(import_module(module), attribute)
-        return kind.of(log, self, generator)
+        return self.kind.of(log, self, generator)
+
+    @property
+    def kind(self) -> type[Scorer]:
+        """The class of the model."""
+        found = MODELS[self.name]
+        if not isinstance(found, str):
+            return found
+        module, _, attribute = found.partition(":")
+        kind: type[Scorer] = getattr(import_module(module), attribute)
+        return kind
 
 
 def build(

@@ -88,6 +88,10 @@ class RunConfig(BaseModel):
                 "training.regularizer=known; choose feedback, exposure or popularity, or play in a "
                 "world with counterplay.learning.acl(…, known=…)"
             )
+        for role in method_of(self.method).roles:
+            if role not in MADE:
+                model: ModelSettings = getattr(self, role, self.exposure)
+                method_of(self.method).check_player(role, model.kind)
         kind = method_of(self.method).settings
         strange = sorted(self.training.model_fields_set - kind.model_fields.keys())
         if strange:

@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from counterplay.errors import ConfigError
 from counterplay.extras import needed
 from counterplay.models.attention import Attention
-from counterplay.models.factorization import CF, GMF
+from counterplay.models.factorization import Factorized
 from counterplay.models.neural import MLP, NCF
 from counterplay.models.popularity import Popularity
 from counterplay.models.rows import dots
@@ -192,7 +192,7 @@ class _WithFallback(_Tables):
 
 def _plain(model: Scorer) -> nn.Module:
     """Return the same scores as plain look-ups and layers, which the exporter can follow."""
-    if isinstance(model, CF | GMF):
+    if isinstance(model, Factorized):
         users, biases = model.user_side(_and_mean(model.user.table()))
         items = _and_mean(model.item.table())
         biases = biases.expand(len(users), 1).contiguous()

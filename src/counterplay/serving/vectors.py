@@ -17,7 +17,7 @@ from counterplay.extras import needed
 from counterplay.metrics.ranks import MEMORY
 from counterplay.metrics.recommendations import top_k
 from counterplay.models.attention import Attention
-from counterplay.models.factorization import CF, GMF
+from counterplay.models.factorization import Factorized
 from counterplay.models.popularity import Popularity
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def vectors_of(
 
 @torch.no_grad()
 def _vectors(model: Scorer, log: Interactions) -> Vectors | None:
-    if isinstance(model, CF | GMF):
+    if isinstance(model, Factorized):
         users, biases = model.user_side(model.user.table())
         return Vectors(
             _array(users), _array(model.item.table()), _array(biases.expand(len(users), 1)[:, 0])

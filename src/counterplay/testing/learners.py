@@ -15,6 +15,7 @@ from counterplay.learning.fitting import fit
 from counterplay.learning.methods import MADE
 from counterplay.models.registry import build
 from counterplay.models.scorer import History, Scorer
+from counterplay.models.solved import Solved
 from counterplay.testing.notes import without_notes
 
 if TYPE_CHECKING:
@@ -66,7 +67,10 @@ class ScorerContract:
         return checkerboard()[0]
 
     def _model(self, seed: int = 0) -> Scorer:
-        return self.make(self.log(), torch.Generator().manual_seed(seed)).eval()
+        model = self.make(self.log(), torch.Generator().manual_seed(seed)).eval()
+        if isinstance(model, Solved):
+            model.solve(self.log())
+        return model
 
     def _query(self, model: Scorer) -> tuple[torch.Tensor, torch.Tensor, History]:
         """Return five users, four items each, and histories of different lengths."""

@@ -28,6 +28,9 @@ class Erm(Method[Training]):
         self.optimizers["candidate"].step(loss)
         meter.add(len(batch.users), candidate_loss=loss)
 
+    def row_weights(self) -> None:
+        """Count all rows alike."""
+
 
 def erm(
     candidate: Scorer, log: Interactions, config: Training, **options: Unpack[FitOptions]

@@ -20,6 +20,8 @@ from counterplay.learning.method import Method
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from counterplay.data.interactions import Interactions
     from counterplay.learning.batches import Batch
     from counterplay.learning.records import Fit, Meter
@@ -54,6 +56,12 @@ class Ips(Method[Inverse]):
         self.optimizers["candidate"].step(loss)
         meter.add_weights(weights[:, :1] / self._scale)
         meter.add(len(batch.users), candidate_loss=loss)
+
+    def row_weights(self) -> NDArray[np.float64]:
+        """Return the inverse logged propensities, `[n]`."""
+        assert self.log.propensity is not None
+        weights: NDArray[np.float64] = 1 / np.maximum(self.log.propensity, self._least)
+        return weights
 
 
 def ips(

@@ -10,20 +10,29 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
+import numpy as np
 import torch
 
+from counterplay.data.histories import Histories
 from counterplay.learning.config import Training, Weighted
 from counterplay.learning.fitting import FitOptions, fit
 from counterplay.learning.method import Method
 from counterplay.learning.methods.erm import Erm
 from counterplay.learning.regularizers import shown_loss
 from counterplay.learning.weighting import groups_of, weighted_loss
+from counterplay.models.scorer import History
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
     from counterplay.data.interactions import Interactions
     from counterplay.learning.batches import Batch
     from counterplay.learning.records import Fit, Meter
     from counterplay.models.scorer import Scorer
+
+_ROWS = 1 << 16  # whose exposure is scored at a time
 
 
 class Exposed(Method[Training]):
@@ -76,6 +85,33 @@ class Ps(Method[Weighted]):
         self.optimizers["candidate"].step(loss)
         meter.add_weights(weights, groups)
         meter.add(len(batch.users), candidate_loss=loss)
+
+    @torch.no_grad()
+    def row_weights(self) -> NDArray[np.float64]:
+        """Return `1 / G_β(g, 1)` of the rows by the fitted g, `[n]`; β stays where it starts."""
+        log, device = self.log, self.config.device
+        weights, model = np.empty(len(log)), self.exposure.eval()
+        for rows, history in _queries(log, model.history_length):
+            users, items = (
+                torch.from_numpy(each[rows]).to(device) for each in (log.user, log.item[:, None])
+            )
+            g = model(users, items, history)[:, 0]
+            weights[rows] = 1 / self.link(g, torch.ones_like(g)).cpu().numpy()
+        return weights
+
+
+def _queries(log: Interactions, length: int) -> Iterator[tuple[NDArray[np.int64], History | None]]:
+    """Yield some rows of a log at a time, with what came before each if `length` is above 0."""
+    if not length:
+        for begin in range(0, len(log), _ROWS):
+            yield np.arange(begin, min(begin + _ROWS, len(log))), None
+        return
+    windows, n = Histories(log).windows(length), max(1, _ROWS // length)
+    for begin in range(0, len(windows.inputs), n):
+        part = slice(begin, begin + n)
+        window, place = np.nonzero(windows.row[part] >= 0)
+        inputs, window_of, last = map(torch.from_numpy, (windows.inputs[part], window, place))
+        yield windows.row[part][window, place], History(inputs, window_of, last)
 
 
 def ps(

@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from counterplay.metrics.threads import in_threads
+from counterplay.threads import in_threads
 
 
 def test_parts_come_in_order_whatever_ends_first() -> None:
