@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 _NUMBER = r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _NAME = "|".join(ESTIMATORS)
 _OWN = r"[\w.]+:\w+"  # a method of one's own
-_CANDIDATE = (
-    rf"({'|'.join(MODELS)})(-({'|'.join(METHODS)}|{_OWN}))?|{'|'.join(METHODS)}|{_OWN}"
-)
+_CANDIDATE = rf"({'|'.join(MODELS)})(-({'|'.join(METHODS)}|{_OWN}))?|{'|'.join(METHODS)}|{_OWN}"
 _SEVERAL = {
     "--k": _NUMBER,
     "--gamma": _NUMBER,

@@ -38,14 +38,7 @@ _COLUMNS = 256  # that are computed at a time
 class Ease(FromOwnItems):
     """A linear model from items to items, `[n_items, n_items]`."""
 
-    def __init__(self, log: Interactions, *, ridge: float, memory: float) -> None:
-        needed = _A_PAIR * log.n_items**2 / _GIB
-        if needed > memory:
-            raise ConfigError(
-                f"ease must hold {_A_PAIR} bytes for every two items; found {log.n_items:,} items, "
-                f"which need {needed:.1f} GiB, above candidate.memory={memory:g}; raise it, keep "
-                "fewer items with prepare --core, or choose the model knn"
-            )
+    def __init__(self, log: Interactions, *, ridge: float) -> None:
         super().__init__(log)
         self.ridge = ridge
         self.between = nn.Parameter(torch.zeros(log.n_items, log.n_items), requires_grad=False)
@@ -55,8 +48,19 @@ class Ease(FromOwnItems):
         cls, log: Interactions, size: ModelSettings, generator: torch.Generator | None = None
     ) -> Self:
         """Return an empty model with the items of the users of a log."""
-        ridge = ridge_for(log) if size.ridge is None else size.ridge
-        return cls(log, ridge=ridge, memory=size.memory)
+        cls.check_size(log.n_items, size)
+        return cls(log, ridge=ridge_for(log) if size.ridge is None else size.ridge)
+
+    @classmethod
+    def check_size(cls, n_items: int, size: ModelSettings) -> None:
+        """Refuse more items than the matrix has room for."""
+        needed = _A_PAIR * n_items**2 / _GIB
+        if needed > size.memory:
+            raise ConfigError(
+                f"ease must hold {_A_PAIR} bytes for every two items; found {n_items:,} items, "
+                f"which need {needed:.1f} GiB, above candidate.memory={size.memory:g}; raise it, "
+                "keep fewer items with prepare --core, or choose the model knn"
+            )
 
     def solve(self, log: Interactions, weights: NDArray[np.float64] | None = None) -> None:
         """Invert the products of items, and compute B from them."""

@@ -72,6 +72,10 @@ class Scorer(nn.Module):
         """Return a fresh model for the users and items of a training log."""
         return cls(log.n_users, log.n_items)
 
+    @classmethod
+    def check_size(cls, n_items: int, size: ModelSettings) -> None:
+        """Refuse more items than the model has room for."""
+
     def forward(self, users: Tensor, items: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""
         raise NotImplementedError

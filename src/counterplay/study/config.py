@@ -30,11 +30,12 @@ from counterplay.runs.validating import check_cutoff
 from counterplay.simulation.online import OnlineTest
 from counterplay.study.field import (
     FIELD,
+    at_once,
     can_rate,
     entrant_of,
     field_for,
-    is_solved,
     known_word,
+    too_large,
     without_files,
 )
 
@@ -162,6 +163,10 @@ class StudyConfig(BaseModel):
                 "--time if there is one"
             )
         notes += cold_notes(split)
+        n_items = split.interactions.n_items
+        if "candidates" not in self.model_fields_set and self.feedback == "clicks":
+            left_out = ((word, too_large(word, n_items)) for word in FIELD)
+            notes += [f"{word} is left out: {why}" for word, why in left_out if why]
         if not split.counts["test"]:
             return notes
         if split.seen_share > _MANY:
@@ -242,12 +247,12 @@ class StudyConfig(BaseModel):
         if shown is not None and "model" not in self.model_fields_set:
             model = model.model_copy(update={"name": "cf"})  # click rates differ: a bias each item
         given = entrant.model
-        at_once = given is not None and is_solved(given)
+        once = given is not None and at_once(given)
         return kind_of({"method": method})(
             method=method,
             candidate=model if given is None else model.model_copy(update={"name": given}),
             exposure=model,
-            training=_training(name, method, options | ({"epochs": 1} if at_once else {})),
+            training=_training(name, method, options | ({"epochs": 1} if once else {})),
             validation=ValidationSettings(**by),
         )
 

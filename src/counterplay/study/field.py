@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from counterplay.errors import ConfigError
 from counterplay.learning.methods import METHODS, method_of
-from counterplay.models.registry import MODELS
+from counterplay.models.registry import MODELS, ModelSettings
 
 if TYPE_CHECKING:
     from counterplay.data.splits import Split
@@ -81,6 +81,20 @@ def _is_file(word: str) -> bool:
     return word not in MODELS and word not in METHODS and Path(word).is_file()
 
 
+def at_once(model: str) -> bool:
+    """Tell whether a model is computed from a log at once; such a model predicts no ratings."""
+    from counterplay.models.popularity import Popularity
+    from counterplay.models.solved import Solved
+
+    return issubclass(ModelSettings(name=model).kind, Popularity | Solved)
+
+
+def can_rate(word: str) -> bool:
+    """Tell whether a candidate can predict ratings."""
+    model = entrant_of(word).model
+    return model is None or not at_once(model)
+
+
 def field_for(split: Split, *, ratings: bool) -> tuple[str, ...]:
     """Return the candidates that a log can teach, where nobody names others."""
     from counterplay.data.impressions import tells_apart
@@ -92,4 +106,16 @@ def field_for(split: Split, *, ratings: bool) -> tuple[str, ...]:
     more = ["attn"] if log.time is not None else []
     more += ["shown"] if tells_apart(split, VALIDATION) else []
     more += ["ips"] if log.propensity is not None else []
-    return (*(word for word in FIELD if fits(word, log.n_items)), *more)
+    return (*(word for word in FIELD if too_large(word, log.n_items) is None), *more)
+
+
+def too_large(word: str, n_items: int) -> str | None:
+    """Return why a candidate has no room for so many items, if so."""
+    model = entrant_of(word).model
+    if model is not None:
+        size = ModelSettings(name=model)
+        try:
+            size.kind.check_size(n_items, size)
+        except ConfigError as error:
+            return str(error)
+    return None
