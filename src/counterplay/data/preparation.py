@@ -198,8 +198,7 @@ def _table(
             f"{int((~clicked).sum()):,} of {len(clicked):,} rows that were not clicked; leave "
             "--impressions out, or give the clicks alone"
         )
-    del wanted["clicked"]
-    wanted |= dict.fromkeys(("rating", "exposed"), ABSENT)
+    wanted["rating"] = ABSENT
     shown = read_table(impressions, wanted, second=True, progress=progress, **how)
     return join(table, shown, window)
 
