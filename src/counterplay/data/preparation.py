@@ -183,7 +183,7 @@ def _table(
     table = read_table(
         source,
         wanted | ({} if impressions is None else {"random": ABSENT}),
-        format=plan.format,  # type: ignore[arg-type]
+        format=plan.format,  # type: ignore[arg-type] # _dataset refused other names
         features={"user": plan.user_features, "item": plan.item_features},
         progress=progress,
         name=plan.name,
