@@ -20,6 +20,7 @@ from counterplay.evaluation.stage import Evaluation, Stage
 from counterplay.metrics.comparison import comparisons, comparisons_of_sums
 from counterplay.metrics.estimation import estimates
 from counterplay.metrics.formulas import row_metrics
+from counterplay.metrics.item_sums import candidate_ranks
 from counterplay.metrics.measures import ranking_metrics
 from counterplay.metrics.scoring import TableScores
 from counterplay.models.registry import ModelSettings, build
@@ -118,6 +119,9 @@ def test_doubly_robust_values_are_the_definition(
         value = numerators["hit", 10].sum() / sums.denominators.sum()
         assert said[name].value == pytest.approx(value)
         assert said[name].n == len(sums.weights) == len(case.rows)
+    ranks = candidate_ranks(case.personal, case.rows, stage.seen)
+    q = np.exp(case.model.log_propensities(case.rows.user, case.rows.item, ranks)[0])
+    assert sums.weights * q == pytest.approx(np.full(len(q), sums.weights[0] * q[0]))
     again = imputed(stage, contestants)
     assert np.array_equal(again.denominators, sums.denominators)
 
