@@ -28,7 +28,13 @@ REQUIREMENTS = {
     "lenskit": ["torch==2.13.0", "lenskit==2025.8.1"],
     "implicit": ["implicit==0.7.3"],
     "rectools": ["torch==2.13.0", "rectools[torch]==0.19.0"],
-    "obp": ["torch==2.13.0", "scikit-learn", "pandas", "--no-deps obp==0.4.1"],  # else too old
+    "obp": [
+        "torch==2.13.0",
+        "scikit-learn",
+        "seaborn",
+        "tqdm",
+        "--no-deps obp==0.4.1",
+    ],  # else too old
 }
 
 
@@ -36,13 +42,14 @@ def python_of(name: str) -> Path:
     """Return the interpreter of a yardstick's environment, made where it is absent."""
     folder = ROOT / f".venv-{name}"
     python, done = folder / "bin" / "python", folder / ".ready"
-    if not done.exists():
+    wanted = "\n".join(REQUIREMENTS[name])
+    if not done.exists() or done.read_text() != wanted:
         print(f"setting up {folder.name} …", file=sys.stderr, flush=True)
         venv.create(folder, with_pip=True, clear=True)
         install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         for requirement in REQUIREMENTS[name]:
             subprocess.run([*install, *requirement.split()], check=True)
-        done.touch()
+        done.write_text(wanted)
     return python
 
 

@@ -96,6 +96,35 @@ def test_a_table_on_the_terminal(folder: Path, run: Run) -> None:
     assert all(len(row[3].partition(".")[2]) == 5 for row in rows)
 
 
+def test_a_run_and_scores_are_compared(folder: Path, run: Run) -> None:
+    given = (folder / "run", "--scores", folder / "taste.parquet", *FAST, "--k", 4)
+    outcome = run("compare", *given, "--json")
+    assert outcome.code == 0, outcome.err
+    result = json.loads(outcome.out)
+    assert [each["candidate"] for each in result["estimates"][1::5]] == ["run", "taste"]
+    found = {each["estimator"]: each for each in result["comparisons"]}
+    assert sorted(found) == ["dr", "ips", "replay", "snips"]
+    alone = json.loads(run("evaluate", folder / "run", *FAST, "--k", 4, "--json").out)
+    assert alone["estimates"] == result["estimates"][:6]
+    for name, each in found.items():
+        one, other = (
+            next(
+                one["value"]
+                for one in result["estimates"]
+                if (one["candidate"], one["estimator"]) == (who, name)
+            )
+            for who in ("run", "taste")
+        )
+        assert each["value"] == pytest.approx(one - other)
+        assert each["low"] < each["value"] < each["high"]
+    shown = run("compare", *given)
+    lines = [line for line in shown.out.splitlines() if line.strip().startswith("run − taste")]
+    assert len(lines) == 4
+    assert run("compare", folder / "run", *FAST).code == 2  # with nothing to compare it with
+    outcome = run("compare", *given, "--world", "here")
+    assert "found --world with --log impressions" in outcome.err
+
+
 def test_random_rows_are_replayed_without_propensities(folder: Path, run: Run) -> None:
     given = ("--scores", folder / "taste.parquet", "--data", folder / "random")
     outcome = run("evaluate", *given, *FAST, "--k", 2, "--json")

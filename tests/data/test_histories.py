@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import counterplay as cp
+from counterplay.data.histories import before_impressions
 
 from .conftest import tables
 
@@ -72,3 +73,32 @@ def test_a_user_without_rows_has_an_empty_history(small_log: cp.Interactions) ->
 def test_a_length_must_make_sense(small_log: cp.Interactions) -> None:
     with pytest.raises(cp.ConfigError, match="length of 1 or more"):
         cp.data.Histories(small_log).last(np.array([0]), 0)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 5), st.integers(0, 6), st.booleans()),
+        min_size=1,
+        max_size=25,
+    ),
+    st.integers(1, 4),
+)
+def test_histories_of_impressions_are_those_of_a_loop(
+    rows: list[tuple[int, int, int, bool]], length: int
+) -> None:
+    rows += [(0, 0, 0, False), (1, 1, 0, True)]  # two users and two items at least
+    columns = zip(*rows, strict=True)
+    frame = pl.DataFrame(dict(zip(("user", "item", "time", "clicked"), columns, strict=True)))
+    log = cp.read(frame, clicked="clicked")
+    assert log.time is not None
+    assert log.clicked is not None
+    found = before_impressions(log, length)
+    for row in range(len(log)):
+        mine = (log.user == log.user[row]) & log.clicked
+        clicks, n = log.item[mine].tolist(), int((mine & (log.time < log.time[row])).sum())
+        place = int(found.place[row])
+        window = found.inputs[found.window[row]].tolist()
+        assert window[: place + 1] == ([log.n_items] * length + clicks[:n])[-place - 1 :]
+        after = clicks[n:][: length - place - 1]
+        assert window[place + 1 :] == after  # nobody looks at them
+        assert place == length - 1 - (len(clicks) - n) % length  # windows are shared

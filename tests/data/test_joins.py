@@ -159,6 +159,50 @@ def test_what_cannot_be_joined_is_refused(tmp_path: Path) -> None:
         prepare(known, impressions=shown)
 
 
+def test_what_the_impressions_say_of_clicks_and_exposure_is_used_and_counted() -> None:
+    clicks = {"user": [1, 1, 2, 3], "item": [7, 8, 7, 9]}
+    shown: dict[str, Any] = {
+        "user": [1, 1, 2, 2, 2, 3, 3],
+        "item": [7, 8, 7, 8, 9, 7, 9],
+        "clicked": [1, 0, 1, 1, 0, 0, 0],
+        "exposed": [1, 1, 1, 1, 1, 1, 0],
+        "random": [0] * 7,
+    }
+    plan = Preparation(split="random")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CounterplayWarning)
+        found = prepare(clicks, plan, impressions=shown)
+        unread = prepare(
+            clicks, plan.model_copy(update={"clicked": "-", "exposed": "-"}), impressions=shown
+        )
+    assert isinstance(found, Split)
+    assert found.unclicked is not None
+    assert found.interactions.exposed is not None
+    assert found.unclicked.to_frame().select("user", "item").rows() == [(2, 9), (3, 7)]
+    hidden = found.interactions.to_frame().filter(~pl.col("exposed"))
+    assert hidden.select("user", "item").rows() == [(3, 9)]  # whose impression was none
+    told = " ".join(map(str, found.interactions.steps))
+    assert "left out 1 of 7 rows that were not shown" in told
+    assert "2 of 3 that are marked as clicked have a click; left out the other 1" in told
+    assert "1 have a click and no mark" in told
+    assert isinstance(unread, Split)
+    assert unread.unclicked is not None
+    assert unread.unclicked.to_frame().select("user", "item").rows() == [(2, 8), (2, 9), (3, 7)]
+    with pytest.raises(DataError, match=r"found 7, all of them marked as not exposed"):
+        prepare(clicks, plan, impressions=shown | {"exposed": [False] * 7})
+
+
+def test_clicks_that_say_themselves_whether_they_were_shown_are_counted() -> None:
+    clicks = {"user": [1, 1, 2], "item": [7, 8, 7], "exposed": [1, 1, 0]}
+    shown = {"user": [1, 2, 2], "item": [7, 7, 9]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CounterplayWarning)
+        found = prepare(clicks, Preparation(split="random"), impressions=shown)
+    assert isinstance(found, Split)
+    counts = [step.counts for step in found.interactions.steps if step.kind == "join"]
+    assert {"marks": 2} in counts
+
+
 def test_windows_are_numbers_with_a_unit() -> None:
     assert microseconds_of("1h") == HOUR == microseconds_of("60m") == microseconds_of(" 3600 s ")
     assert microseconds_of("1.5d") == 36 * HOUR

@@ -6,8 +6,13 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from counterplay.data import lists
 from counterplay.data.preparation import Preparation, prepare
@@ -126,3 +131,103 @@ def test_one_flag_for_a_list_is_refused_and_places_may_be_unsigned_or_missing() 
         split = made(pl.DataFrame(SLATES).with_columns(click_idx=places))
         assert rows_of(split) == expected
         assert "nothing in their list" not in " ".join(map(str, split.interactions.steps))
+
+
+def counts_of(split: Split) -> dict[str, int]:
+    return dict(next(step.counts for step in split.interactions.steps if step.kind == "lists"))
+
+
+def test_an_item_that_is_listed_twice_is_clicked_once_and_strange_clicks_are_counted() -> None:
+    slates = {
+        "user": ["a", "b", "c", "a", "b"],
+        "items": [[3, 1, 3, 3], [1, 2], [2, 2], [], [1, 3]],
+        "clicked_item": [3, 7, 2, 1, None],
+    }
+    found = made(slates, validation=0.0, test=0.0)
+    assert rows_of(found)[0] == [("a", 3, 1), ("c", 2, 1)]
+    assert found.unclicked is not None
+    assert len(found.unclicked) == 8
+    assert counts_of(found) == {"lists": 5, "empty": 1, "strange": 2, "repeated": 2}
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.integers(0, 3), max_size=4), st.one_of(st.none(), st.integers(-1, 4))
+        ),
+        min_size=2,
+        max_size=12,
+    ),
+    st.sampled_from(["click_idx", "click_position", "clicked_item"]),
+)
+def test_clicks_are_those_of_a_loop_over_lists(
+    slates: list[tuple[list[int], int | None]], name: str
+) -> None:
+    clicks, strange, repeated = [], 0, 0
+    for row, (items, clicked) in enumerate(slates):
+        if clicked is None or clicked == -1:
+            continue
+        places = {
+            "click_idx": [place for place in range(len(items)) if place == clicked],
+            "click_position": [place for place in range(len(items)) if place + 1 == clicked],
+            "clicked_item": [place for place, item in enumerate(items) if item == clicked],
+        }[name]
+        strange += not places
+        repeated += len(places) > 1
+        clicks += [(row, items[place], place + 1) for place in places[:1]]
+    types: dict[str, Any] = {"row": pl.Int64, "items": pl.List(pl.Int64), name: pl.Int64}
+    frame = pl.DataFrame([(row, *each) for row, each in enumerate(slates)], types, orient="row")
+    reader = lists.one_a_row(frame.schema, {"user": "row", "item": "items", "clicked": name}, {})
+    shown = pl.concat(reader.rows([frame]))
+    assert shown.height == sum(len(items) for items, _ in slates)
+    assert shown.filter(name).select("row", "items", reader.roles["position"]).rows() == clicks
+    counts = reader.steps[0].counts
+    assert (counts.get("strange", 0), counts.get("repeated", 0)) == (strange, repeated)
+
+
+@pytest.mark.parametrize("flags", [[1, 0, None, 0, 1], [1.0, 0.0, 0.0, 0.0, 0.0], list("10010")])
+def test_numbers_that_may_be_flags_of_a_whole_list_are_refused(flags: list[Any]) -> None:
+    with pytest.raises(DataError, match=r"only 0 and 1.* 'clicked'; rename it to click_idx"):
+        made(pl.DataFrame(SLATES | {"clicked": flags}, strict=False))
+    assert rows_of(made(SLATES | {"click_idx": [1, 0, None, None, 1]}))[0]
+    assert rows_of(made(SLATES | {"clicked_item": [1, 1, None, None, None]}))[0]
+    assert rows_of(made(SLATES | {"clicked": [1, 3, None, None, None]}))[0]
+
+
+def test_a_place_that_is_text_is_refused_by_its_column() -> None:
+    with pytest.raises(DataError, match=r"found column 'click_idx' of type String; convert it"):
+        made(SLATES | {"click_idx": ["1", "0", None, None, None]})
+
+
+def test_a_place_between_two_is_none() -> None:
+    found = made(SLATES | {"click_idx": [1.0, 0.5, None, float("nan"), -1.0]})
+    assert rows_of(found)[0] == [("a", 1, 2)]
+    assert counts_of(found)["strange"] == 1
+
+
+def test_ids_of_clicks_may_be_of_another_type() -> None:
+    large = 2**62 + 1  # no float holds it
+    slates = {"user": [1, 2], "items": pl.Series([[large, 1], [1, 2]], dtype=pl.List(pl.UInt64))}
+    clicked = pl.Series([large, 2], dtype=pl.UInt64)
+    for target in (clicked, clicked.cast(pl.String)):
+        found = made(pl.DataFrame(slates).with_columns(clicked_item=target))
+        assert counts_of(found) == {"lists": 2}
+
+
+def test_lists_of_a_fixed_length_are_lists(tmp_path: Path) -> None:
+    slates = {"user": ["a", "b", "c"], "items": [[3, 1], [1, 2], [2, 3]]}
+    flags = [[0, 1], [1, 0], [0, 0]]
+    expected = rows_of(made(slates | {"clicks": flags}))
+    pairs = pa.list_(pa.int64(), 2)
+    arrow = pa.table({
+        "user": slates["user"],
+        "items": pa.array(slates["items"], pairs),
+        "clicks": pa.array(flags, pairs),
+    })  # fmt: skip
+    pq.write_table(arrow, tmp_path / "log.parquet")
+    arrays = pl.DataFrame(slates | {"clicks": flags}).with_columns(
+        pl.col("items", "clicks").cast(pl.Array(pl.Int64, 2))
+    )
+    numbers = slates | {"items": np.array(slates["items"]), "clicks": np.array(flags)}
+    for source in (arrow, arrays, numbers, tmp_path / "log.parquet"):
+        assert rows_of(made(source)) == expected

@@ -10,13 +10,18 @@ import torch
 
 import counterplay as cp
 from counterplay.data.impressions import impressions_of
+from counterplay.data.preparation import Preparation
+from counterplay.evaluation import impressions
 from counterplay.evaluation.evaluator import compared
-from counterplay.evaluation.impressions import imputed, shown_case
+from counterplay.evaluation.impressions import imputed, imputed_estimates, shown_case
 from counterplay.evaluation.propensities import Contestant
 from counterplay.evaluation.records import EvaluationRecord
 from counterplay.evaluation.stage import Evaluation, Stage
 from counterplay.metrics.comparison import comparisons, comparisons_of_sums
 from counterplay.metrics.estimation import estimates
+from counterplay.metrics.formulas import row_metrics
+from counterplay.metrics.item_sums import candidate_ranks
+from counterplay.metrics.measures import ranking_metrics
 from counterplay.metrics.scoring import TableScores
 from counterplay.models.registry import ModelSettings, build
 from counterplay.simulation.synthetic import Synthetic
@@ -114,6 +119,9 @@ def test_doubly_robust_values_are_the_definition(
         value = numerators["hit", 10].sum() / sums.denominators.sum()
         assert said[name].value == pytest.approx(value)
         assert said[name].n == len(sums.weights) == len(case.rows)
+    ranks = candidate_ranks(case.personal, case.rows, stage.seen)
+    q = np.exp(case.model.log_propensities(case.rows.user, case.rows.item, ranks)[0])
+    assert sums.weights * q == pytest.approx(np.full(len(q), sums.weights[0] * q[0]))
     again = imputed(stage, contestants)
     assert np.array_equal(again.denominators, sums.denominators)
 
@@ -173,6 +181,88 @@ def test_positions_count_where_random_rows_tell_them_apart() -> None:
     share = np.log(q[0]) - np.log(q[1])
     by_place = [share[position == place].mean() for place in (1, 2, 3)]
     assert np.diff(by_place) == pytest.approx([np.log(0.6)] * 2, abs=0.2)
+
+
+def test_intervals_do_not_leave_the_range_of_their_metric(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = Synthetic(n_users=60, n_items=30, n_shown=6, mean_relevance=0.3, seed=1).world()
+
+    def estimates_of() -> dict[str, list[tuple[float, float, float]]]:
+        stage = stage_of(world, *SHOWN[1:], k=(27,))
+        found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in SHOWN[1:]}
+        for each in compared(stage, contestants_of(world, stage.train)).estimates:
+            assert each.low is not None
+            assert each.high is not None
+            found[each.estimator].append((each.low, each.value, each.high))
+        return found
+
+    cut = estimates_of()
+    monkeypatch.setattr(impressions, "range_of", lambda *_: np.array([-9.0, 9.0]))
+    whole = estimates_of()
+    for name in SHOWN[1:]:
+        assert max(high for *_, high in whole[name]) > 1.0005
+        np.testing.assert_array_equal(np.array(cut[name]), np.clip(whole[name], 0, 1))
+
+
+def test_values_that_are_corrected_beyond_the_range_are_cut_off(
+    found: tuple[Stage, list[Contestant], EvaluationRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage, contestants, _ = found
+    sums = stage.imputed(contestants)
+    for factor, end in ((9.0, 1.0), (-1.0, 0.0)):
+        above = {
+            name: dict.fromkeys(each, factor * sums.denominators)
+            for name, each in sums.numerators.items()
+        }
+        other = impressions.Imputed(above, sums.denominators, sums.weights)
+        monkeypatch.setattr(stage, "imputed", lambda _, other=other: other)
+        for each in imputed_estimates(stage, contestants)["taste"]:
+            assert (each.low, each.value, each.high) == (end, end, end)
+
+
+@pytest.mark.parametrize("metric", row_metrics())
+@pytest.mark.parametrize("k", [1, 3, 10])
+def test_the_range_of_a_metric_is_that_of_all_ranks(metric: str, k: int) -> None:
+    ranks = np.append(np.arange(1.0, 30), np.inf)
+    values = ranking_metrics(ranks, np.arange(30), names=[metric], k=[k])[metric, k]
+    assert impressions.range_of(metric, k).tolist() == [values.min(), values.max()]
+
+
+def test_the_case_is_of_what_was_shown_before_and_was_not_clicked_before() -> None:
+    rng = np.random.default_rng(5)
+    n = 900
+    shown = {
+        "user": rng.integers(0, 20, n),
+        "item": rng.integers(0, 15, n),
+        "time": np.arange(n),
+        "clicked": rng.random(n) < 0.4,
+    }
+    split = cp.prepare(shown, Preparation(split="time"))
+    assert isinstance(split, cp.Split)
+    assert split.unclicked is not None
+    assert split.unclicked_part is not None
+    for part, number in (("test", 2), ("validation", 1)):
+        config = Evaluation.model_validate({"estimators": ("impressions",), "part": part})
+        stage = Stage(split, config, explicit=False)
+        case = shown_case(stage, [])
+        here, before = (
+            np.concatenate([split.interactions.pair[one], split.unclicked.pair[other]])
+            for one, other in (
+                (split.part == number, split.unclicked_part == number),
+                (split.part < number, split.unclicked_part < number),
+            )
+        )
+        known = np.isin(here, split.interactions.pair[split.part < number])
+        assert known.any()
+        assert sorted(case.rows.pair.tolist()) == sorted(here[~known].tolist())
+        assert sorted(case.earlier.pair.tolist()) == sorted(before.tolist())
+        assert case.earlier.clicked is not None
+        assert case.earlier.clicked.sum() == (split.part < number).sum()
+        q = case.propensities
+        assert q.max(axis=1) == pytest.approx(1)
+        raw = case.model.log_propensities(
+            stage.targets.user, stage.targets.item, np.empty((len(stage.targets), 0))
+        )
+        np.testing.assert_allclose(np.log(q) - np.log(q[:, :1]), raw - raw[:, :1], atol=1e-9)
 
 
 def test_what_is_not_there_is_refused(world: World) -> None:

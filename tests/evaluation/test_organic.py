@@ -14,6 +14,7 @@ from counterplay.data.splits import Split
 from counterplay.errors import CounterplayWarning, DataError
 from counterplay.evaluation.stage import Evaluation, Stage
 from counterplay.runs.config import run_config
+from counterplay.study.config import StudyConfig
 
 FAST = ["method=erm", "candidate.name=gmf", "candidate.dim=4", "training.epochs=2"]
 USUAL = ("standard", "popularity", "logged", "dials", "robust")
@@ -71,8 +72,9 @@ def test_an_evaluation_by_organic_clicks_alone_is_refused() -> None:
     hidden = cp.data.split_by_time(
         cp.read(log.to_frame().with_columns(exposed=split.part == 0)), fractions=(0.2, 0.2)
     )
-    with (
-        pytest.warns(CounterplayWarning, match="organic"),
-        pytest.raises(DataError, match="needs test rows; found none"),
-    ):
+    n = len(hidden.test)
+    found = rf"found {n}, all of them organic .* --exposed -"
+    with pytest.raises(DataError, match=found):
         Stage(hidden, HOW, explicit=False)
+    with pytest.raises(DataError, match=found):  # before anything is trained
+        StudyConfig().check(hidden, world=False)

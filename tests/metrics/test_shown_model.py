@@ -112,6 +112,38 @@ def test_relevance_comes_back_from_clicks_among_impressions(small: Small) -> Non
     assert isinstance(model, RelevanceModel)
 
 
+def test_what_items_are_known_by_is_counted_by_hand(small: Small) -> None:
+    options: dict[str, Any] = {"earlier": small.earlier, "seen": small.seen}
+    relevance = fit_relevance_model(small.rows, [], rng=np.random.default_rng(2), **options)
+    shown = fit_shown_model(small.rows, [], rng=np.random.default_rng(2), n_refits=0, **options)
+    earlier = small.earlier
+    assert earlier.clicked is not None
+    mean = earlier.clicked.mean()
+    for item in range(N_ITEMS):
+        mine = earlier.item == item
+        rate = (earlier.clicked[mine].sum() + 5 * mean) / (mine.sum() + 5)
+        assert relevance.appeal[item] == pytest.approx(np.log(rate / (1 - rate)))
+        assert shown.log_items[item] == pytest.approx(np.log(mine.sum() + 1))
+    never = np.setdiff1d(np.arange(N_ITEMS), earlier.item)
+    fewer = earlier.take(earlier.item != 0)
+    again = fit_relevance_model(
+        small.rows, [], rng=np.random.default_rng(2), earlier=fewer, seen=small.seen
+    )
+    assert fewer.clicked is not None
+    rate = fewer.clicked.mean()  # what was never shown is as good as the mean
+    assert again.appeal[[0, *never]] == pytest.approx(np.log(rate / (1 - rate)))
+
+
+def test_clicks_of_impressions_that_are_all_clicked_are_believed(small: Small) -> None:
+    rows, seen = small.rows, small.seen
+    everything = Interactions(
+        rows.users, rows.items, rows.user, rows.item, clicked=np.ones(len(rows), bool)
+    )
+    rng = np.random.default_rng(0)
+    model = fit_relevance_model(everything, [], earlier=everything, seen=seen, rng=rng)
+    assert model.of_all(np.arange(5)).min() > 0.99
+
+
 def test_too_few_users_are_refused(small: Small) -> None:
     alone = small.rows.take(small.rows.user == small.rows.user[0])
     with pytest.raises(cp.DataError, match="needs 2 users or more"):

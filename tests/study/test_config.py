@@ -14,6 +14,7 @@ from counterplay.learning.methods.erm import Erm
 from counterplay.runs.config import config_of
 from counterplay.runs.defaults import ranked_among
 from counterplay.settings import configured
+from counterplay.simulation import writing
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.study.config import GAMMAS, StudyConfig
 
@@ -205,3 +206,14 @@ def test_preparation_is_refused_only_where_some_is_asked_for() -> None:
     settings().refuse_preparation("a world")
     with pytest.raises(cp.ConfigError, match=r"a world is prepared already; found preparation\.u"):
         settings(preparation={"user": "uid"}).refuse_preparation("a world")
+
+
+def test_what_learns_from_impressions_has_settings_for_all_that_was_shown_in_training() -> None:
+    world = Synthetic(n_users=600, n_items=200, n_shown=30, mean_relevance=0.3, seed=0).world()
+    split = writing.split_of(world, (1.0, 0.3, 1.0), impressions=True)
+    assert split.unclicked_part is not None
+    n = int((split.part == 0).sum()) + int((split.unclicked_part == 0).sum())
+    assert n // 32 > 256 + 32  # so that the batches tell
+    training = StudyConfig().run("shown", split).training
+    assert (training.batch_size, training.l2) == (n // 32, 4 / n)
+    assert StudyConfig().run("erm", split).training.l2 == 2 / len(split.train)

@@ -53,6 +53,14 @@ _World = Annotated[
     typer.Option(help="World directory that the data come from, for the oracle estimator."),
 ]
 
+_Log = Annotated[
+    Literal["clicks", "impressions"],
+    typer.Option(
+        help="Held-out rows to use: clicks estimate ranking metrics; impressions with "
+        "propensities, or random rows, estimate the click rate of the top k."
+    ),
+]
+
 
 def _estimators() -> Any:
     return typer.Option(
@@ -76,13 +84,7 @@ def evaluate(
     data: Data = None,
     world: _World = None,
     random_rows: RandomRows = None,
-    log: Annotated[
-        Literal["clicks", "impressions"],
-        typer.Option(
-            help="Held-out rows to use: clicks estimate ranking metrics; impressions with "
-            "propensities, or random rows, estimate the click rate of the top k."
-        ),
-    ] = "clicks",
+    log: _Log = "clicks",
     protocol: Protocol = None,
     k: _Cutoffs = None,
     estimator: Annotated[list[str] | None, _estimators()] = None,
@@ -114,11 +116,7 @@ def evaluate(
         raise ConfigError(
             "scores need the dataset that they are for; found none; name it with --data"
         )
-    if log == "impressions" and world is not None:
-        raise ConfigError(
-            "a world is for the oracle estimator, which is of clicks; found --world with --log "
-            "impressions; leave one of them out"
-        )
+    _check_world(world, log)
     with console.notes(), console.working("evaluating"):
         if log == "impressions":
             candidate = run or scores
@@ -152,6 +150,7 @@ def compare(
     data: Data = None,
     world: _World = None,
     random_rows: RandomRows = None,
+    log: _Log = "clicks",
     seed: Seed = None,
     assignments: _Settings = None,
     out: _Out = None,
@@ -162,16 +161,29 @@ def compare(
     Example: counterplay compare runs/erm runs/game --k 10 --estimators popularity robust
     """
     from counterplay.runs import candidates
+    from counterplay.runs.policies import compare_policies
 
     check_out(out, *(scores or ()), ending=".json")
+    _check_world(world, log)
     shares = popularity_share, personal_share
     settings = _settings(protocol, k, estimator, gamma, part, shares, seed, assignments)
     given = by_stem(scores or ())
     with console.notes(), console.working(f"comparing {len(runs) + len(given)} candidates"):
-        result = candidates.compare(
-            runs, data, settings, scores=given, world=world, random_rows=random_rows
-        )
+        if log == "impressions":
+            result = compare_policies(runs, data, settings, scores=given, random_rows=random_rows)
+        else:
+            result = candidates.compare(
+                runs, data, settings, scores=given, world=world, random_rows=random_rows
+            )
     _give(result, out, as_json=as_json)
+
+
+def _check_world(world: Path | None, log: str) -> None:
+    if log == "impressions" and world is not None:
+        raise ConfigError(
+            "a world is for the oracle estimator, which is of clicks; found --world with --log "
+            "impressions; leave one of them out"
+        )
 
 
 def _settings(
@@ -236,7 +248,7 @@ def _give(result: EvaluationRecord, out: Path | None, *, as_json: bool) -> None:
             },
         )
     if result.comparisons:
-        _show_comparisons(result.comparisons)
+        _show_comparisons(result.comparisons, digits)
     if out is not None:
         console.print_pairs({"written to": str(out)})
 
@@ -257,7 +269,7 @@ def _show_cold(cold: ColdRows, part: str) -> None:
     )
 
 
-def _show_comparisons(found: Sequence[Comparison]) -> None:
+def _show_comparisons(found: Sequence[Comparison], digits: int) -> None:
     console.print_table(
         "differences on the same rows; intervals and p by resampling users, for all pairs of an "
         "estimator and metric at once",
@@ -265,9 +277,9 @@ def _show_comparisons(found: Sequence[Comparison]) -> None:
             "first − second": [f"{each.first} − {each.second}" for each in found],
             "estimator": [each.estimator for each in found],
             "metric": [named(*each.key) for each in found],
-            "difference": [f"{each.value:+.4f}" for each in found],
-            "low": [_number(each.low, "+") for each in found],
-            "high": [_number(each.high, "+") for each in found],
+            "difference": [_number(each.value, "+", digits=digits) for each in found],
+            "low": [_number(each.low, "+", digits=digits) for each in found],
+            "high": [_number(each.high, "+", digits=digits) for each in found],
             "p": [f"{each.p:.4f}" for each in found],
         },
     )

@@ -99,7 +99,7 @@ class _Shown:
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options and arguments, as the help shows them."""
-        return _plain(super().get_params(ctx))  # type: ignore[misc]
+        return _plain(super().get_params(ctx))  # type: ignore[misc] # of the class beside it
 
 
 class Command(_Shown, TyperCommand):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
 _CORRECT = "correct those rows, or leave the column out with '-'"
-_FLAGS = dict.fromkeys(("1", "1.0", "true", "t", "yes", "y"), True) | dict.fromkeys(
+FLAGS = dict.fromkeys(("1", "1.0", "true", "t", "yes", "y"), True) | dict.fromkeys(
     ("0", "0.0", "false", "f", "no", "n"), False
 )
 _MICROSECONDS: dict[TimeUnit, float] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
@@ -99,7 +99,7 @@ class FlagColumn(_Column):
         flags = values
         if values.dtype.is_numeric() or values.dtype in (pl.String, pl.Null):
             text = values.cast(pl.String, strict=False).str.to_lowercase().str.strip_chars()
-            flags = text.replace_strict(_FLAGS, default=None, return_dtype=pl.Boolean)
+            flags = text.replace_strict(FLAGS, default=None, return_dtype=pl.Boolean)
         elif values.dtype != pl.Boolean:
             raise DataError(
                 f"{self.what} must be true or false; found column '{self.name}' of type "
@@ -125,7 +125,7 @@ class ClickColumn(_Column):
         numbers = values
         if values.dtype == pl.String:
             text = values.str.to_lowercase().str.strip_chars()
-            flags = text.replace_strict(_FLAGS, default=None, return_dtype=pl.Boolean)
+            flags = text.replace_strict(FLAGS, default=None, return_dtype=pl.Boolean)
             numbers = flags.cast(pl.Float64).fill_null(text.cast(pl.Float64, strict=False))
         elif not values.dtype.is_numeric() and values.dtype not in (pl.Boolean, pl.Null):
             raise DataError(

@@ -229,6 +229,23 @@ def without_organic(rows: Interactions, *, tell: bool = False) -> Interactions:
     return rows.take(rows.exposed)
 
 
+def held_out_clicks(split: Split, part: str, *, tell: bool = False) -> Interactions:
+    """Return the clicks that a part is evaluated by; refuse a part that has none."""
+    rows = split.test if part == "test" else split.validation
+    if not len(rows):
+        raise DataError(
+            f"an evaluation needs {part} rows; found none; prepare the data with a split that "
+            "holds some out"
+        )
+    if rows.exposed is not None and not rows.exposed.any():
+        raise DataError(
+            f"an evaluation needs {part} clicks on what was shown; found {len(rows):,}, all of "
+            "them organic (exposed is false); choose another split, or leave the column out with "
+            "--exposed - if they were shown"
+        )
+    return without_organic(rows, tell=tell)
+
+
 def in_ids_of(rows: Interactions, log: Interactions, *, what: str = "random rows") -> Interactions:
     """Encode rows as a dataset does; those of unknown users or items are left out with a count."""
     columns: dict[str, Any] = dict(rows.columns())

@@ -45,8 +45,11 @@ def join(clicks: Table, shown: Table, window: int) -> Table:
     A click belongs to the last impression of its user and item at most `window` microseconds before
     it, and takes time, position and propensity from it, so that all of a page is in one part;
     without times, to the impressions of its pair in turn. A click without one is organic; an
-    impression without one was not clicked.
+    impression without one was not clicked. Where the impressions say themselves what was clicked,
+    those that are marked and have no click are left out: they are neither. Those that are marked as
+    not exposed are no impressions.
     """
+    _leave_out_hidden(shown)
     for role, plural in (("user", "users"), ("item", "items")):
         _share_ids(clicks, shown, role, plural)
     timed = "time" in clicks.columns and "time" in shown.columns
@@ -62,6 +65,9 @@ def join(clicks: Table, shown: Table, window: int) -> Table:
         )
     left = np.ones(len(shown.columns["user"]), np.bool_)
     left[found[joined]] = False
+    if (marked := shown.columns.pop("clicked", None)) is not None:
+        shown.steps.append(_agreement(marked, left))
+        left &= ~marked
     columns: dict[str, Any] = {}
     for name in ("user", "item", *(("time",) if timed else ())):
         own = clicks.columns[name].copy()
@@ -81,13 +87,46 @@ def join(clicks: Table, shown: Table, window: int) -> Table:
     columns["exposed"] = np.concatenate([joined, np.ones(n_left, np.bool_)])
     n_several = n_joined - len(np.unique(found[joined]))
     clicks.steps.append(_told(n_clicks, n_joined, n_several, n_left))
-    for name in (*(() if timed else ("time",)), "position", "propensity", "exposed"):
+    if "exposed" in clicks.columns:
+        n_other = int((clicks.columns["exposed"] != joined).sum())
+        text = f"{n_other:,} clicks are marked as exposed and have no impression, or the other way "
+        text += "round: the impressions decide"
+        clicks.steps.append(Step("join", text, {"marks": n_other}))
+    for name in (*(() if timed else ("time",)), "position", "propensity"):
         if name in clicks.columns and name not in shown.columns:
             text = f"column {name} of the clicks is left out, because the impressions have none"
             clicks.steps.append(Step("join", text))
     clicks.steps.extend(replace(step, text=f"impressions: {step.text}") for step in shown.steps)
     clicks.columns = columns
     return clicks
+
+
+def _leave_out_hidden(shown: Table) -> None:
+    """Leave out the rows of a file of impressions that were not shown."""
+    exposed = shown.columns.pop("exposed", None)
+    if exposed is None or exposed.all():
+        return
+    n, total = len(exposed) - int(exposed.sum()), len(exposed)
+    if n == total:
+        raise DataError(
+            f"impressions must have been shown; found {total:,}, all of them marked as not "
+            "exposed; give another file, or leave the column out with --exposed -"
+        )
+    shown.columns = {name: column[exposed] for name, column in shown.columns.items()}
+    text = f"left out {n:,} of {total:,} rows that were not shown: they are marked as not exposed"
+    shown.steps.append(Step("hidden", text, {"rows": n}))
+
+
+def _agreement(marked: NDArray[np.bool_], left: NDArray[np.bool_]) -> Step:
+    """Count the impressions that are marked as clicked, and what the clicks say of them."""
+    n_alone, n_unmarked = int((marked & left).sum()), int((~marked & ~left).sum())
+    text = f"{int((marked & ~left).sum()):,} of {int(marked.sum()):,} that are marked as clicked "
+    text += "have a click"
+    if n_alone:
+        text += f"; left out the other {n_alone:,}: widen --window, or add their clicks to the log"
+    if n_unmarked:
+        text += f"; {n_unmarked:,} have a click and no mark, and count as clicked"
+    return Step("marked", text, {"rows": n_alone, "unmarked": n_unmarked})
 
 
 def _told(n_clicks: int, n_joined: int, n_several: int, n_left: int) -> Step:

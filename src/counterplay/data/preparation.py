@@ -183,7 +183,7 @@ def _table(
     table = read_table(
         source,
         wanted | ({} if impressions is None else {"random": ABSENT}),
-        format=plan.format,  # type: ignore[arg-type]
+        format=plan.format,  # type: ignore[arg-type] # _dataset refused other names
         features={"user": plan.user_features, "item": plan.item_features},
         progress=progress,
         name=plan.name,
@@ -198,8 +198,7 @@ def _table(
             f"{int((~clicked).sum()):,} of {len(clicked):,} rows that were not clicked; leave "
             "--impressions out, or give the clicks alone"
         )
-    del wanted["clicked"]
-    wanted |= dict.fromkeys(("rating", "exposed"), ABSENT)
+    wanted["rating"] = ABSENT
     shown = read_table(impressions, wanted, second=True, progress=progress, **how)
     return join(table, shown, window)
 

@@ -16,7 +16,7 @@ from counterplay.data.findings import Step
 from counterplay.data.formats import FileFormat, Progress, format_of, readable, refuse_mixed_ids
 from counterplay.data.frames import as_frame, column_names, convertible
 from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS
-from counterplay.data.lists import one_a_row
+from counterplay.data.lists import holds_lists, one_a_row
 from counterplay.data.roles import ABSENT, columns_of, doubtful
 from counterplay.data.scans import BATCH_ROWS, scan
 from counterplay.errors import ConfigError, DataError
@@ -148,7 +148,7 @@ def _of_frame(
     names = column_names(source)
     roles = find(names)
     table = as_frame(source, sorted(roles.values()))
-    if isinstance(table.schema[roles["item"]], pl.List):
+    if holds_lists(table.schema[roles["item"]]):
         roles = find(names, lists=True)
         table = as_frame(source, sorted(roles.values()))
     settings |= {"name": settings.get("name") or "log"}
@@ -186,7 +186,7 @@ def _of_file(
         rows = scan(path, kind)
         schema = rows.frame.collect_schema()
         roles = find(schema.names())
-        if isinstance(schema[roles["item"]], pl.List):
+        if holds_lists(schema[roles["item"]]):
             roles = find(schema.names(), lists=True)
         if kind == "ndjson":
             refuse_mixed_ids(path, rows.frame, [roles["user"], roles["item"]])

@@ -62,7 +62,7 @@ def columns_of(
             chosen[role] = name
         elif role in ("user", "item"):
             raise DataError(_missing(role, None, available))
-    if "clicked" in wanted and "clicked" not in chosen:
+    if "clicked" in wanted and "clicked" not in chosen and not second:  # whose clicks are the log
         if "random" in doubtful(chosen, wanted):
             del chosen["random"]
         if "random" in chosen or "random" not in wanted:

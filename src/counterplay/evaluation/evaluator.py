@@ -14,6 +14,7 @@ from counterplay.evaluation.impressions import (
     DOUBLY_ROBUST,
     imputed_comparisons,
     imputed_estimates,
+    in_range,
 )
 from counterplay.evaluation.records import (
     Band,
@@ -77,11 +78,13 @@ def evaluated(stage: Stage, contestants: Sequence[Contestant]) -> EvaluationReco
             own = stage.of(estimator)
             values, users = own.values(contestant), own.targets.user
             weights = own.weights(estimator, contestant, contestants)
-            rng = stage.streams.numpy("bootstrap")
+            rng, refits = stage.streams.numpy("bootstrap"), stage.refits(estimator, contestants)
             estimated = _estimates(
                 stage, estimator, values, weights, users, rng,
-                normalise=config.normalise, refits=stage.refits(estimator, contestants),
+                normalise=config.normalise, refits=refits,
             )  # fmt: skip
+            if refits is not None and config.normalise:  # a mean that is not has no upper end
+                estimated = [in_range(each) for each in estimated]
             estimated += [_root(each) for each in estimated if each.metric == "mse"]
             found += [CandidateEstimate(candidate=name, **each.to_dict()) for each in estimated]
             if config.gamma and ESTIMATORS[estimator].weighs:  # else no odds to be off

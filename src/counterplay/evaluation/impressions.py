@@ -4,11 +4,14 @@
 same part, by another half of the users (`counterplay.metrics.shown_model`). `doubly-robust` adds
 what a model of clicks among impressions says of all items, corrected by the impressions: it is
 right if either model is (`counterplay.metrics.imputed`).
+
+A mean of a metric lies between its values at the last rank and at the first: a hit rate in [0, 1].
+What is corrected, or made wider, may leave that range, and is cut off at its ends.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -23,6 +26,7 @@ from counterplay.metrics.estimation import finite
 from counterplay.metrics.imputed import doubly_robust
 from counterplay.metrics.intervals import bootstrap, effective_sample_size, interval, top_share
 from counterplay.metrics.item_sums import candidate_ranks
+from counterplay.metrics.measures import ranking_metrics
 from counterplay.metrics.ranks import full_ranks
 from counterplay.metrics.shown_model import fit_relevance_model, fit_shown_model
 from counterplay.models.examination import examination_of
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
     from counterplay.evaluation.propensities import Contestant
     from counterplay.evaluation.records import Key
     from counterplay.evaluation.stage import Stage
+    from counterplay.metrics.estimation import Estimate
     from counterplay.metrics.scoring import Scores
     from counterplay.metrics.shown_model import ShownModel
 
@@ -154,6 +159,20 @@ def imputed(stage: Stage, contestants: Sequence[Contestant]) -> Imputed:
     return Imputed(found, below, weights)
 
 
+def range_of(metric: str, k: int) -> Floats:
+    """Return the least and the greatest value that one target can have, `[2]`."""
+    ranks = np.array([np.inf, 1.0])
+    found: Floats = ranking_metrics(ranks, np.arange(2), names=[metric], k=[k])[metric, k]
+    return found
+
+
+def in_range(found: Estimate) -> Estimate:
+    """Return an estimate that does not leave the range of its metric."""
+    numbers = [found.value, found.low, found.high]
+    value, low, high = np.clip(numbers, *range_of(found.metric, found.k)).tolist()
+    return replace(found, value=value, low=low, high=high)
+
+
 def imputed_estimates(
     stage: Stage, contestants: Sequence[Contestant]
 ) -> dict[str, list[CandidateEstimate]]:
@@ -167,8 +186,9 @@ def imputed_estimates(
             above, sums.denominators, np.arange(len(above)), stage.streams.numpy("bootstrap"),
             n_resamples=stage.config.n_resamples,
         )  # fmt: skip
-        low, high = interval(resamples, level)
-        values = above.sum(0) / sums.denominators.sum()
+        ends = np.stack([range_of(*key) for key in numerators], axis=1)  # [2, n_metrics]
+        low, high = np.clip(interval(resamples, level), *ends)
+        values = np.clip(above.sum(0) / sums.denominators.sum(), *ends)
         found[name] = [
             CandidateEstimate(
                 candidate=name, metric=key[0], k=key[1], estimator=DOUBLY_ROBUST,

@@ -8,6 +8,10 @@ Its click rate is estimated from held-out impressions (`counterplay.metrics.off_
     replay                the click rate of rows whose item is among the k: of random rows as they
                           are; without random rows, of impressions, weighted by 1 / propensity
 
+Several candidates are compared on the same rows: the difference of each pair, with an interval and
+a p-value over users for all pairs of an estimator and k at once, and none by dm, whose interval
+takes its model for the truth.
+
 The reward model of dm and dr is the item's click rate in the impressions of other users. Where
 scores tie at the end of a list, each of the items that tie is on it with the same probability.
 """
@@ -15,7 +19,8 @@ scores tie at the end of a list, each of the items that tie is on it with the sa
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,11 +28,18 @@ import numpy as np
 from counterplay.data.impressions import impressions_of
 from counterplay.data.splits import TEST, VALIDATION
 from counterplay.errors import ConfigError, CounterplayWarning, DataError
-from counterplay.evaluation.records import CandidateEstimate, EvaluationRecord
+from counterplay.evaluation.records import CandidateEstimate, Comparison, EvaluationRecord
 from counterplay.evaluation.top_lists import ItemTable, TopLists
+from counterplay.metrics.comparison import comparisons_of_sums
 from counterplay.metrics.estimation import finite
 from counterplay.metrics.intervals import cluster_sums, top_share
-from counterplay.metrics.off_policy import policy_values, replay_value, reward_by_action
+from counterplay.metrics.off_policy import (
+    linear_sums,
+    policy_values,
+    replay_value,
+    reward_by_action,
+    value_parts,
+)
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
@@ -114,22 +126,64 @@ def _why_not(split: Split) -> str | None:
     return None
 
 
+@dataclass(slots=True)
+class _Sums:
+    """What the values of candidates are sums of, a number a user, by estimator and k."""
+
+    by: dict[tuple[str, int], dict[str, Floats]] = field(default_factory=dict)
+    users: dict[tuple[str, int], NDArray[np.int32]] = field(default_factory=dict)  # of the rows
+
+    def add(
+        self, name: str, k: int, parts: Mapping[str, tuple[Floats, Floats]], rows: Interactions
+    ) -> None:
+        """Take the rows of a candidate, which must be those of the others."""
+        for estimator in parts.keys() - {"dm"}:
+            key = estimator, k
+            if not np.array_equal(self.users.setdefault(key, rows.user), rows.user):
+                raise DataError(
+                    f"compared policies need lists for the same users; found '{name}', which has "
+                    "some for others; give scores of all users to every candidate"
+                )
+            self.by.setdefault(key, {})[name] = linear_sums(*parts[estimator], rows.user)
+
+    def compared(self, config: Evaluation) -> list[Comparison]:
+        """Return the differences of all pairs."""
+        found = []
+        for (estimator, k), sums in sorted(self.by.items(), key=lambda each: each[0][::-1]):
+            users = self.users[estimator, k]
+            n_rows = cluster_sums(np.ones(len(users)), users)[:, 0]
+            differences = comparisons_of_sums(
+                sums, n_rows, Streams(config.seed).numpy("policies", "comparison", estimator, k),
+                n=len(users), n_resamples=config.n_resamples, level=config.level,
+            )  # fmt: skip
+            for (first, second), each in zip(combinations(sums, 2), differences, strict=True):
+                found.append(
+                    Comparison(
+                        metric=METRIC, k=k, estimator=estimator, first=first, second=second,
+                        value=each.value, low=finite(each.low), high=finite(each.high),
+                        level=each.level, n=each.n, p=each.p_value,
+                    )
+                )  # fmt: skip
+        return found
+
+
 def policies_valued(
     rows: ShownRows, candidates: Mapping[str, Scores], config: Evaluation
 ) -> EvaluationRecord:
     """Return the click rate that each candidate would have, by each estimator and k."""
-    found = [_as_logged(rows, config)]
+    found, sums = [_as_logged(rows, config)], _Sums()
     for name, scores in candidates.items():
         if rows.impressions is not None:
-            found += _from_impressions(name, scores, rows, config)
+            found += _from_impressions(name, scores, rows, config, sums)
         if rows.random is not None:
-            found += _replayed(name, scores, rows.random, rows.seen, config)
+            found += _replayed(name, scores, rows, config, sums)
     configuration = config.model_dump(mode="json", include=set(SETTINGS))
     return EvaluationRecord(
         dataset=rows.name,
         part=config.part,
         configuration={"log": PROTOCOL, **configuration},
         estimates=tuple(found),
+        comparisons=tuple(sums.compared(config)) if len(candidates) > 1 else (),
     )
 
 
@@ -148,7 +202,7 @@ def _as_logged(rows: ShownRows, config: Evaluation) -> CandidateEstimate:
 
 
 def _from_impressions(
-    name: str, scores: Scores, shown: ShownRows, config: Evaluation
+    name: str, scores: Scores, shown: ShownRows, config: Evaluation, sums: _Sums
 ) -> list[CandidateEstimate]:
     """Value a candidate by the logged propensities of impressions."""
     assert shown.impressions is not None
@@ -181,27 +235,33 @@ def _from_impressions(
             rows.clicked, q, chosen, same[0], predicted=predicted, expected=expected,
             clusters=rows.user, level=config.level, n_resamples=config.n_resamples,
         )  # fmt: skip
+        parts = value_parts(rows.clicked, q, chosen, predicted=predicted, expected=expected)
         if shown.random is None:
+            parts["replay"] = value_parts(rows.clicked, q, on_list)["snips"]
             values.append(
                 replay_value(
                     rows.clicked, on_list, same[1], propensities=q,
                     clusters=rows.user, level=config.level, n_resamples=config.n_resamples,
                 )
             )  # fmt: skip
+        sums.add(name, k, parts, rows)
         clicks = lists.has_clicks(k)
         found += [_record(name, k, each, chosen / q, interval=clicks) for each in values]
     return found
 
 
 def _replayed(
-    name: str, scores: Scores, random: Interactions, seen: Interactions, config: Evaluation
+    name: str, scores: Scores, shown: ShownRows, config: Evaluation, sums: _Sums
 ) -> list[CandidateEstimate]:
     """Value a candidate by the click rate of the random rows that it would have shown."""
-    lists = TopLists(name, scores, random, seen, config)
+    assert shown.random is not None
+    lists = TopLists(name, scores, shown.random, shown.seen, config)
     assert lists.rows.clicked is not None
     found = []
     for k in config.k:
         on_list, _ = lists.within(k)
+        replayed = value_parts(lists.rows.clicked, np.ones(len(on_list)), on_list)["snips"]
+        sums.add(name, k, {"replay": replayed}, lists.rows)
         value = replay_value(
             lists.rows.clicked, on_list, Streams(config.seed).numpy("policies", "replay", name, k),
             clusters=lists.rows.user, level=config.level, n_resamples=config.n_resamples,

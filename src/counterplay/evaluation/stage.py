@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from counterplay.data.impressions import tells_apart, without_organic
+from counterplay.data.impressions import held_out_clicks, tells_apart
 from counterplay.data.splits import PARTS, TEST, VALIDATION
-from counterplay.errors import ConfigError, DataError
+from counterplay.errors import ConfigError
 from counterplay.evaluation.estimators import ESTIMATORS, RANDOMISED, known
 from counterplay.evaluation.impressions import (
     DOUBLY_ROBUST,
@@ -129,13 +129,7 @@ class Stage:
         self.progress = progress
         self.split, self.config, self.explicit, self.world = split, config, explicit, world
         held_out = TEST if config.part == "test" else VALIDATION
-        part = split.test if config.part == "test" else split.validation
-        self.targets = without_organic(part, tell=True)
-        if not len(self.targets):
-            raise DataError(
-                f"an evaluation needs {config.part} rows; found none; prepare the data with a "
-                "split that holds some out"
-            )
+        self.targets = held_out_clicks(split, config.part, tell=True)
         self.seen = split.interactions.take(split.part < held_out)
         if random is not None and explicit:
             raise ConfigError(

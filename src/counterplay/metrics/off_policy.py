@@ -75,6 +75,34 @@ def policy_values(
         [('ips', 0.75, 1.9), ('snips', 0.6, 1.9)]
     """
     n = np.size(rewards)
+    parts = value_parts(rewards, propensities, chosen, predicted=predicted, expected=expected)
+    above, below = (np.stack(side, axis=1) for side in zip(*parts.values(), strict=True))
+    groups = np.arange(n) if clusters is None else _places("clusters", clusters, n)
+    resamples = intervals.bootstrap(above, below, groups, rng, n_resamples=n_resamples)
+    columns = np.stack([above.sum(0) / below.sum(0), *intervals.interval(resamples, level)], axis=1)
+    weight = parts["snips"][1]
+    ess = dict.fromkeys(parts, intervals.effective_sample_size(weight)) | {"dm": float(n)}
+    if (warning := intervals.weight_warning(weight)) is not None:
+        warnings.warn(warning, CounterplayWarning, stacklevel=2)
+    return [
+        PolicyValue(name, value, low, high, level, n, ess[name])
+        for name, (value, low, high) in zip(parts, columns.tolist(), strict=True)
+    ]
+
+
+def value_parts(
+    rewards: ArrayLike,
+    propensities: ArrayLike,
+    chosen: ArrayLike,
+    *,
+    predicted: ArrayLike | None = None,
+    expected: ArrayLike | None = None,
+) -> dict[str, tuple[Doubles, Doubles]]:
+    """Return of each estimator the rows `[n]` whose sums have its value as their ratio.
+
+    The arguments are those of `policy_values`.
+    """
+    n = np.size(rewards)
     reward = _column("rewards", rewards, n)
     propensity = _column("propensities", propensities, n, "above 0 and at most 1", 1e-300, 1)
     chance = _column("chosen", chosen, n, "probabilities of 0 to 1", 0, 1)
@@ -93,17 +121,22 @@ def policy_values(
             "a reward model must give both predicted and expected rewards; found one of them; "
             "give both, or neither"
         )
-    above, below = (np.stack(side, axis=1) for side in zip(*parts.values(), strict=True))
-    groups = np.arange(n) if clusters is None else _places("clusters", clusters, n)
-    resamples = intervals.bootstrap(above, below, groups, rng, n_resamples=n_resamples)
-    columns = np.stack([above.sum(0) / below.sum(0), *intervals.interval(resamples, level)], axis=1)
-    ess = dict.fromkeys(parts, intervals.effective_sample_size(weight)) | {"dm": float(n)}
-    if (warning := intervals.weight_warning(weight)) is not None:
-        warnings.warn(warning, CounterplayWarning, stacklevel=2)
-    return [
-        PolicyValue(name, value, low, high, level, n, ess[name])
-        for name, (value, low, high) in zip(parts, columns.tolist(), strict=True)
-    ]
+    return parts
+
+
+def linear_sums(above: Doubles, below: Doubles, clusters: ArrayLike) -> Doubles:
+    """Return a number a cluster: their sum over that of its rows is Σ above / Σ below.
+
+    With v that ratio, and T, B and m a cluster's sums of both and its rows, it is
+    m · v + (T − v · B) · n / ΣB: to first order it varies as the ratio does, so the difference of
+    two ratios with denominators of their own can be judged as one of sums.
+    """
+    ids = _places("clusters", clusters, len(above))
+    sums = intervals.cluster_sums(np.stack([above, below, np.ones(len(above))], axis=1), ids)
+    value = sums[:, 0].sum() / sums[:, 1].sum()
+    rest = (sums[:, 0] - value * sums[:, 1]) * (len(above) / sums[:, 1].sum())
+    found: Doubles = sums[:, 2] * value + rest
+    return found
 
 
 def replay_value(

@@ -1,5 +1,6 @@
 from .config import RunConfig as RunConfig
 from .online import online_runs as online_runs
+from .policies import compare_policies as compare_policies
 from .policies import value_policy as value_policy
 from .record import RunRecord as RunRecord
 from .training import load_run as load_run

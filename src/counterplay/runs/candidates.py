@@ -110,18 +110,23 @@ def compare(
         random_rows: What was shown at random: a file or a frame with the columns user, item and
             clicked.
     """
-    n_candidates = len(runs) + len(scores or {})
-    if len({Path(run).resolve() for run in runs}) < len(runs) or not runs or n_candidates < 2:
-        named = ", ".join([*map(str, runs), *(scores or {})]) or "none"
-        raise ConfigError(
-            f"a comparison needs two different candidates or more; found {named}; name another"
-        )
+    check_several(runs, scores)
     with noted() as notes:
         how = config or Evaluation()
         found = compared(
             *staged(runs, data, how, scores=scores, world=world, random_rows=random_rows)
         )
     return _with(notes, found)
+
+
+def check_several(runs: Sequence[str | Path], scores: Mapping[str, Table] | None) -> None:
+    """Refuse to compare what is not several candidates, a run among them."""
+    n_candidates = len(runs) + len(scores or {})
+    if len({Path(run).resolve() for run in runs}) < len(runs) or not runs or n_candidates < 2:
+        named = ", ".join([*map(str, runs), *(scores or {})]) or "none"
+        raise ConfigError(
+            f"a comparison needs two different candidates or more; found {named}; name another"
+        )
 
 
 def _with(notes: Sequence[str], found: EvaluationRecord) -> EvaluationRecord:
@@ -159,13 +164,7 @@ def staged(
     )
     for run, record in zip(runs, records, strict=True):
         check_trained_on(run, record, split)
-    names = _names([Path(run) for run in runs])
-    repeated = sorted(set(names) & set(scores or {}))
-    if repeated:
-        raise ConfigError(
-            f"every candidate must have a name of its own; found '{repeated[0]}' for a run and for "
-            "scores; rename one"
-        )
+    names = names_of(runs, scores)
     trained = [
         _trained(name, run, record.configuration, stage)
         for name, run, record in zip(names, runs, records, strict=True)
@@ -198,10 +197,17 @@ def _world(world: World | str | Path | None, split: Split) -> World | None:
     return load_world(world)
 
 
-def _names(runs: Sequence[Path]) -> list[str]:
-    """Return the folders' names, or their whole paths where names repeat."""
-    names = [run.resolve().name for run in runs]
-    return names if len(set(names)) == len(names) else [str(run) for run in runs]
+def names_of(runs: Sequence[str | Path], scores: Mapping[str, Table] | None) -> list[str]:
+    """Return the folders' names, or their whole paths where names repeat; scores have others."""
+    names = [Path(run).resolve().name for run in runs]
+    names = names if len(set(names)) == len(names) else [str(run) for run in runs]
+    repeated = sorted(set(names) & set(scores or {}))
+    if repeated:
+        raise ConfigError(
+            f"every candidate must have a name of its own; found '{repeated[0]}' for a run and for "
+            "scores; rename one"
+        )
+    return names
 
 
 def _trained(name: str, run: str | Path, config: RunConfig, stage: Stage) -> Contestant:

@@ -16,10 +16,12 @@ from counterplay.evaluation.score_files import read_scores
 from counterplay.evaluation.stage import Evaluation
 from counterplay.metrics.scoring import ModelScores
 from counterplay.notes import noted, tell
-from counterplay.runs.candidates import check_trained_on
+from counterplay.runs.candidates import check_several, check_trained_on, names_of
 from counterplay.runs.training import load_run, read_record, taught_by
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from counterplay.evaluation.given_scores import Table
     from counterplay.evaluation.records import EvaluationRecord
     from counterplay.metrics.scoring import Scores
@@ -42,33 +44,62 @@ def value_policy(
         random_rows: What was shown at random: a file or a frame with the columns user, item and
             clicked; by default the random rows of the data.
     """
-    how = config or Evaluation()
-    run = None
     if isinstance(candidate, str | Path) and not Path(candidate).is_file():
-        run = read_record(candidate)
-        if run.predicts_ratings:
-            raise ConfigError(
-                f"a policy ranks items; found '{candidate}', which predicts ratings; train on "
-                "clicks, or evaluate it without impressions"
-            )
-    elif data is None:
+        return _valued([candidate], None, data, config, random_rows)
+    if data is None:
         raise ConfigError("scores need the dataset that they are for; found none; name it as data")
-    place = run.data if data is None and run is not None else data
-    assert place is not None
-    split = load_split(place)
+    name = "scores" if isinstance(candidate, pl.DataFrame) else Path(candidate).stem
+    return _valued([], {name: candidate}, data, config, random_rows)
+
+
+def compare_policies(
+    runs: Sequence[str | Path],
+    data: str | Path | None = None,
+    config: Evaluation | None = None,
+    *,
+    scores: Mapping[str, Table] | None = None,
+    random_rows: object = None,
+) -> EvaluationRecord:
+    """Value several candidates as policies on the same rows, and say which differences stand.
+
+    Args:
+        runs: Run directories, at least one.
+        data: Dataset directory with impressions; by default that of the first run.
+        config: How, as of `value_policy`.
+        scores: Candidates that are only known by their scores, by name.
+        random_rows: What was shown at random; by default the random rows of the data.
+    """
+    check_several(runs, scores)
+    return _valued(runs, scores, data, config, random_rows)
+
+
+def _valued(
+    runs: Sequence[str | Path],
+    given: Mapping[str, Table] | None,
+    data: str | Path | None,
+    config: Evaluation | None,
+    random_rows: object,
+) -> EvaluationRecord:
+    """Load the data, the runs that were trained on them, and scores; value all of them."""
+    how, records = config or Evaluation(), [read_record(run) for run in runs]
+    for run, record in zip(runs, records, strict=True):
+        if record.predicts_ratings:
+            raise ConfigError(
+                f"a policy ranks items; found '{run}', which predicts ratings; train on clicks, or "
+                "evaluate it without impressions"
+            )
+    split = load_split(records[0].data if data is None else data)
     with noted() as notes:
         rows = shown_rows(split, how, random_rows_of(random_rows, split))
-        scores: Scores
-        if run is not None:
-            assert isinstance(candidate, str | Path)
-            check_trained_on(candidate, run, split)
-            name, train = Path(candidate).resolve().name, replace(split.train, rating=None)
-            taught = taught_by(run.configuration.method, split)
-            model = load_run(candidate, train)[0]
-            scores = ModelScores(model, rows.seen, train=train, taught=taught)
-        else:
-            name = "scores" if isinstance(candidate, pl.DataFrame) else Path(candidate).stem
-            scores = read_scores(candidate, split.interactions, rows.users)
-        found = policies_valued(rows, {name: scores}, how)
+        scores: dict[str, Scores] = {}
+        train = replace(split.train, rating=None)
+        for name, run, record in zip(names_of(runs, given), runs, records, strict=True):
+            check_trained_on(run, record, split)
+            taught = taught_by(record.configuration.method, split)
+            model = load_run(run, train)[0]
+            scores[name] = ModelScores(model, rows.seen, train=train, taught=taught)
+        for name, table in (given or {}).items():
+            scores[name] = read_scores(table, split.interactions, rows.users)
+        found = policies_valued(rows, scores, how)
     tell(notes)
     return found.model_copy(update={"notes": tuple(notes)})

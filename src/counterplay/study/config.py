@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from counterplay.data.impressions import tells_apart
+from counterplay.data.impressions import held_out_clicks, tells_apart
 from counterplay.data.preparation import Preparation
 from counterplay.data.splits import PARTS, TEST, TRAIN, VALIDATION, cold_notes
 from counterplay.errors import ConfigError, DataError
@@ -314,10 +314,7 @@ def _check_evaluation(how: Evaluation, split: Split, *, world: bool, random: boo
     for name in how.estimators:
         shown = tells_apart(split, PARTS.index(how.part))
         ESTIMATORS[name].check(split.interactions, world=world, random=random, shown=shown)
-    if not split.counts[how.part]:
-        raise DataError(
-            f"an evaluation needs {how.part} rows; found none; choose another split, or the test"
-        )
+    held_out_clicks(split, how.part)
     room = min(least_unseen(split, part) for part in (VALIDATION, PARTS.index(how.part)))
     if how.protocol == "sampled" and room < how.n_negatives:
         raise ConfigError(
