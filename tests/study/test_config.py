@@ -56,9 +56,10 @@ def test_any_method_may_be_a_candidate(split: cp.Split, monkeypatch: pytest.Monk
 def test_the_usual_candidates_share_the_model_and_the_training(split: cp.Split) -> None:
     config = settings(model="mlp", dim=8, seed=3, training={"rate": 0.5})
     runs = {name: config.run(name, split) for name in config.names}
-    assert list(runs) == ["pop", "erm", "ps", "acl"]
-    assert [each.method for each in runs.values()] == ["erm", "erm", "ps", "acl"]
-    assert [each.candidate.name for each in runs.values()] == ["pop", "mlp", "mlp", "mlp"]
+    assert list(runs) == ["pop", "ease", "knn", "erm", "ps", "acl"]
+    assert [each.method for each in runs.values()] == ["erm"] * 4 + ["ps", "acl"]
+    models = [each.candidate.name for each in runs.values()]
+    assert models == ["pop", "ease", "knn", "mlp", "mlp", "mlp"]
     assert {each.training.rate for each in runs.values()} == {0.5}
     assert {each.training.seed for each in runs.values()} == {3}
     assert runs["pop"].training.epochs == 1

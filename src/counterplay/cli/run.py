@@ -54,9 +54,10 @@ _Candidates = Annotated[
     list[str] | None,
     typer.Option(
         help=f"Candidates: a model ({', '.join(MODELS)}), a method for --model "
-        f"({', '.join(METHODS)}), both as in mlp-acl, or a file of scores. Repeatable.",
-        show_default=f"{', '.join(FIELD)}; with times attn; with impressions shown; with "
-        "propensities ips",
+        f"({', '.join(METHODS)}), both as in mlp-acl, or a file of scores. Repeatable. Unless "
+        "named, attn is added if the log has times, shown if it has impressions, and ips if it has "
+        "propensities.",
+        show_default=", ".join(FIELD),
     ),
 ]
 _Feedback = Annotated[

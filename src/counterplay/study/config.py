@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from counterplay.data.impressions import held_out_clicks, tells_apart
 from counterplay.data.preparation import Preparation
-from counterplay.data.splits import PARTS, TEST, TRAIN, VALIDATION, cold_notes
+from counterplay.data.splits import PARTS, TRAIN, VALIDATION
 from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.estimators import ESTIMATORS, trusted
 from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
@@ -22,7 +22,6 @@ from counterplay.runs.config import RunConfig, ValidationSettings, kind_of
 from counterplay.runs.defaults import (
     cutoffs_for,
     least_unseen,
-    n_ranked,
     training_for,
     validation_for,
 )
@@ -30,12 +29,11 @@ from counterplay.runs.validating import check_cutoff
 from counterplay.simulation.online import OnlineTest
 from counterplay.study.field import (
     FIELD,
-    at_once,
     can_rate,
     entrant_of,
     field_for,
     known_word,
-    too_large,
+    training_of,
     without_files,
 )
 
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
     from counterplay.simulation.world import World
 
 GAMMAS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
-_MANY = 0.05  # of the test rows
 
 
 Word = Annotated[str, AfterValidator(known_word)]  # a model, a method, or both as in mlp-acl
@@ -148,49 +145,6 @@ class StudyConfig(BaseModel):
         seen = split.interactions.take(split.part < PARTS.index(how.part))
         return unseen_random_rows(found, seen)
 
-    def reservations(self, split: Split) -> list[str]:
-        """Say what of the rows is not as one might think."""
-        notes = []
-        if split.interactions.rating is not None and self.feedback == "clicks":
-            notes.append(
-                "ratings are not looked at: every row counts as a click, whatever its rating; "
-                "--feedback ratings predicts them"
-            )
-        at_random = split.interactions.time is None and split.kind == "random"
-        if at_random and self.preparation.split == "auto":
-            notes.append(
-                "no column is taken for the time, so rows are held out at random; name it with "
-                "--time if there is one"
-            )
-        notes += cold_notes(split)
-        n_items = split.interactions.n_items
-        if "candidates" not in self.model_fields_set and self.feedback == "clicks":
-            left_out = ((word, too_large(word, n_items)) for word in FIELD)
-            notes += [f"{word} is left out: {why}" for word, why in left_out if why]
-        if not split.counts["test"]:
-            return notes
-        if split.seen_share > _MANY:
-            notes.append(
-                f"{split.seen_share:.0%} of the test rows repeat a pair of training and are ranked "
-                "all the same, and a model that remembers does well on those; "
-                "preparation.duplicates=first keeps each pair once"
-            )
-        if self.feedback == "ratings" or self.evaluation.protocol == "sampled":
-            return notes
-        k = max(self._cutoffs(split))
-        if self._cutoffs(split) != self.evaluation.k:
-            notes.append(
-                f"most rows are ranked among so few items that a list of {max(self.evaluation.k)} "
-                f"would hold them all, so lists of {k} are judged; evaluation.k says otherwise"
-            )
-        certain = float((n_ranked(split, TEST) <= k).mean())
-        if certain > _MANY:
-            notes.append(
-                f"{certain:.0%} of the test rows are ranked among {k} items or fewer, and are hits "
-                f"at {k} whatever the ranking; lower evaluation.k, or take a log of more items"
-            )
-        return notes
-
     def _check_names(self, *, world: bool) -> None:
         names = [*self.candidates, *self.runs, *self.scores, *([OLD_SYSTEM] if world else [])]
         repeated = [name for place, name in enumerate(names) if name in names[:place]]
@@ -228,7 +182,7 @@ class StudyConfig(BaseModel):
     def run(self, name: str, split: Split) -> RunConfig:
         """Return how a candidate is trained on a split."""
         loss = {} if self.feedback == "clicks" else {"loss": "squared"}
-        deciding = self.evaluation.model_copy(update={"k": self._cutoffs(split)})
+        deciding = self.evaluation.model_copy(update={"k": self.cutoffs(split)})
         entrant = None if name in self.runs else entrant_of(name)
         method = self.runs[name].method if entrant is None else entrant.method
         shown, by = None, validation_for(deciding)
@@ -236,7 +190,7 @@ class StudyConfig(BaseModel):
             shown = int((split.part == TRAIN).sum() + (split.unclicked_part == TRAIN).sum())
             by = {"metric": "auc"}  # what was shown says who clicks, whatever was shown
         options = training_for(split.train, seed=self.seed, n_shown=shown)
-        options |= loss | _set(self.training)
+        options |= training_of(entrant and entrant.model, loss | _set(self.training))
         if entrant is None:
             own = self.runs[name]
             judged = ValidationSettings(**by | _set(own.validation))
@@ -247,18 +201,17 @@ class StudyConfig(BaseModel):
         if shown is not None and "model" not in self.model_fields_set:
             model = model.model_copy(update={"name": "cf"})  # click rates differ: a bias each item
         given = entrant.model
-        once = given is not None and at_once(given)
         return kind_of({"method": method})(
             method=method,
             candidate=model if given is None else model.model_copy(update={"name": given}),
             exposure=model,
-            training=_training(name, method, options | ({"epochs": 1} if once else {})),
+            training=_training(name, method, options),
             validation=ValidationSettings(**by),
         )
 
     def evaluation_of(self, split: Split, *, world: bool) -> Evaluation:
         """Return how to evaluate: the given settings, and what follows from the data."""
-        usual: dict[str, Any] = {"gamma": GAMMAS, "seed": self.seed, "k": self._cutoffs(split)}
+        usual: dict[str, Any] = {"gamma": GAMMAS, "seed": self.seed, "k": self.cutoffs(split)}
         spared = {"propensities"} if world else set()  # the oracle stands in for them
         if self.feedback == "ratings":
             spared.add("world")  # which knows nothing of ratings
@@ -272,7 +225,7 @@ class StudyConfig(BaseModel):
         )
         return Evaluation(**usual | _set(self.evaluation))
 
-    def _cutoffs(self, split: Split) -> tuple[int, ...]:
+    def cutoffs(self, split: Split) -> tuple[int, ...]:
         """Return the cutoffs, by default such that a list does not hold all that is ranked."""
         given = "k" in self.evaluation.model_fields_set or self.evaluation.protocol == "sampled"
         return self.evaluation.k if given else cutoffs_for(split, self.evaluation.k)

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from counterplay.data.splits import Split
 
 FIELD = ("pop", "ease", "knn", "erm", "ps", "acl")  # where nobody names others
+_SHORT = {
+    "epochs": 20,
+    "patience": 5,
+}  # an epoch of attn takes several times that of a factorization
 
 
 class Entrant(NamedTuple):
@@ -87,6 +91,12 @@ def at_once(model: str) -> bool:
     from counterplay.models.solved import Solved
 
     return issubclass(ModelSettings(name=model).kind, Popularity | Solved)
+
+
+def training_of(model: str | None, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the given training options, with what follows from a model that was named."""
+    once = model is not None and at_once(model)
+    return _SHORT.get(model or "", {}) | given | ({"epochs": 1} if once else {})
 
 
 def can_rate(word: str) -> bool:

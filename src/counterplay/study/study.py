@@ -49,6 +49,7 @@ from counterplay.study.records import (
 from counterplay.study.records import Study as Study
 from counterplay.study.records import load_study as load_study
 from counterplay.study.records import study_record as study_record
+from counterplay.study.reservations import reservations
 from counterplay.study.verdict import verdict
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def run(
         data, world = _place(place, folder, config)
         known = place is not None and data.exists()  # a frame may have changed
         split = load_split(data) if known else _prepared(source, config)
-    notes += [note for note in config.reservations(split) if note not in notes]
+    notes += [note for note in reservations(config, split) if note not in notes]
     config = config.for_log(split)
     how = config.check(split, world=world is not None)
     with noted() as more:
