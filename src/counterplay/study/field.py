@@ -14,10 +14,7 @@ if TYPE_CHECKING:
     from counterplay.data.splits import Split
 
 FIELD = ("pop", "ease", "knn", "erm", "ps", "acl")  # where nobody names others
-_SHORT = {
-    "epochs": 20,
-    "patience": 5,
-}  # an epoch of attn takes several times that of a factorization
+_SHORT = {"attn": {"epochs": 20, "patience": 5}}  # whose epochs take long
 
 
 class Entrant(NamedTuple):
