@@ -42,7 +42,7 @@ def make_model(name: ModelName, log: cp.Interactions) -> cp.Scorer:
 
 
 @pytest.mark.parametrize("features", [False, True])
-@pytest.mark.parametrize("name", ["pop", "cf", "gmf", "attn"])
+@pytest.mark.parametrize("name", ["pop", "cf", "gmf", "attn", "ials"])
 def test_inner_products_are_the_model_s_scores(
     name: ModelName, features: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ import counterplay as cp
 from counterplay.runs.config import Method, RunConfig
 from counterplay.runs.defaults import training_for
 from counterplay.settings import configured
-from counterplay.tuning.space import Selection, Space, Tuning, first_settings, searched
+from counterplay.tuning.space import Choices, Selection, Space, Tuning, first_settings, searched
 
 METHODS: list[Method] = ["erm", "ps", "acl"]
 LOG = cp.read({"user": [1, 1, 2] * 200, "item": [3, 4, 5] * 200})
@@ -45,7 +45,7 @@ def test_the_first_trial_is_within_the_space(**space: list[float]) -> None:
         assert settings.keys() == ends.keys()
         for key, value in settings.items():
             section, name = key.split(".")
-            if key == "exposure.name":
+            if isinstance(ends[key], Choices):
                 assert value in ends[key]
                 continue
             low, high = ends[key]
@@ -71,6 +71,56 @@ def test_methods_share_what_they_have_in_common() -> None:
     assert {key: spaces[1][key] for key in shared} == {key: spaces[2][key] for key in shared}
     assert set(spaces[1]) - shared == {"exposure.name"}
     assert set(spaces[2]) - shared == {"training.alpha", "training.exposure_rate", "exposure.dim"}
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        ("gmf", {"dim", "training.rate", "training.l2", "training.batch_size",
+                 "training.n_negatives"}),
+        ("attn", {"dim", "training.rate", "training.l2", "training.batch_size",
+                  "training.n_negatives"}),
+        ("pop", set()),
+        ("ease", {"ridge"}),
+        ("knn", {"neighbours", "shrink"}),
+        ("ials", {"dim", "ridge", "confidence", "sweeps"}),
+    ],
+)  # fmt: skip
+def test_what_is_searched_belongs_to_the_model(model: str, names: set[str]) -> None:
+    config = configured(Tuning, None, [f"candidate.name={model}"])
+    found = searched(config, "erm")
+    assert {key.removeprefix("candidate.") for key in found} == names
+    settings = first_settings(config, "erm", LOG)
+    run = config.run_config("erm", LOG, settings)
+    for key, value in settings.items():
+        section, name = key.split(".")
+        assert value is not None
+        assert getattr(getattr(run, section), name) == value
+        ends = found[key]
+        assert value in ends if isinstance(ends, Choices) else ends[0] <= value <= ends[1]
+
+
+def test_the_first_trial_of_a_model_has_the_ridge_of_the_data() -> None:
+    config = configured(Tuning, None, ["candidate.name=ease"])
+    assert first_settings(config, "erm", LOG) == {"candidate.ridge": 0.5 * len(LOG) ** 0.5}
+
+
+@pytest.mark.parametrize(
+    ("assignments", "choices", "first"),
+    [
+        ([], (8, 16, 32, 64, 128), 32),
+        (["candidate.dim=24"], (8, 16, 24, 32, 64, 128), 24),
+        (["candidate.dim=300"], (8, 16, 32, 64, 128), 128),
+        (["space.dim=24"], (24,), 24),
+        (["space.dim=[5, 40]", "candidate.dim=3"], (8, 16, 32), 8),
+    ],
+)
+def test_dimensions_are_powers_of_2_and_ones_own(
+    assignments: list[str], choices: tuple[int, ...], first: int
+) -> None:
+    config = configured(Tuning, None, assignments)
+    assert searched(config, "erm")["candidate.dim"] == choices
+    assert first_settings(config, "erm", LOG)["candidate.dim"] == first
 
 
 def test_ps_tries_its_own_exposure_model_first() -> None:
@@ -114,7 +164,10 @@ def test_one_number_fixes_a_setting(tmp_path: Path) -> None:
         ("space.rate=[0.1, inf]", "finite"),
         ("space.batch_size=[1.5, 2]", "a whole number; found space.batch_size=1.5"),
         ("space.rate=fast", "a list; found space.rate="),
-        ("space.exposure=['popularity']", "cf, gmf, mlp, ncf, attn; found 'popularity'"),
+        (
+            "space.exposure=['popularity']",
+            "cf, gmf, mlp, ncf, attn, ease, knn, ials; found 'popularity'",
+        ),
         (
             "selection.estimator=opponent",
             "one of standard, popularity, propensity, logged; found 'opponent'",

@@ -14,7 +14,7 @@ from counterplay.learning.losses import LOSSES
 from counterplay.learning.methods import MADE, METHODS, method_of
 from counterplay.learning.optimizers import Optimizer
 from counterplay.models.link import Link
-from counterplay.models.scorer import Scorer
+from counterplay.models.scorer import Scorer, Searched
 from counterplay.models.solved import Solved
 
 if TYPE_CHECKING:
@@ -44,9 +44,8 @@ class Method(Generic[Settings]):
     roles: ClassVar[tuple[str, ...]] = ("candidate",)  # those of MADE are made here, others given
     # What a log of clicks does not have: then `log` has what was shown, or propensities.
     needs: ClassVar[Literal["impressions", "propensities"] | None] = None
-    # What tuning searches besides the settings of all methods: a name in a run's configuration,
-    # with its name in `counterplay.tuning.space.Space`, or with both ends.
-    searched: ClassVar[tuple[tuple[str, str | tuple[float, float]], ...]] = ()
+    # What tuning searches besides what the candidate has, in the same form (`Scorer.searched`).
+    searched: ClassVar[Searched] = ()
     judges: ClassVar[bool] = False  # whether it judges fixed candidates instead of training one
     impressions: Interactions | None = None  # what was shown, for exposure_from=impressions
     first_epoch_that_counts: int = 0  # epochs before it are not kept

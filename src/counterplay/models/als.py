@@ -40,6 +40,13 @@ _TINY = 1e-20  # keeps what has converged from dividing 0 by 0
 class Als(Factorized, Solved):
     """`p_u · q_i`."""
 
+    searched = (
+        ("candidate.dim", "dim"),
+        ("candidate.ridge", (0.1, 1000.0)),
+        ("candidate.confidence", (0.1, 100.0)),
+        ("candidate.sweeps", (2, 40)),
+    )
+
     def __init__(
         self,
         n_users: int,
@@ -58,11 +65,16 @@ class Als(Factorized, Solved):
         cls, log: Interactions, size: ModelSettings, generator: torch.Generator | None = None
     ) -> Self:
         """Return a model whose vectors are where sweeps begin; it reads no features."""
-        ridge = RIDGE if size.ridge is None else size.ridge
+        ridge = cls.usual(log)["ridge"] if size.ridge is None else size.ridge
         return cls(
             log.n_users, log.n_items, dim=size.dim, ridge=ridge, confidence=size.confidence,
             sweeps=size.sweeps, generator=generator,
         )  # fmt: skip
+
+    @classmethod
+    def usual(cls, log: Interactions) -> dict[str, float]:
+        """Return the ridge λ."""
+        return {"ridge": 10.0}
 
     @torch.no_grad()
     def solve(self, log: Interactions, weights: NDArray[np.float64] | None = None) -> None:
@@ -77,9 +89,6 @@ class Als(Factorized, Solved):
             sides[1].solve(items, users, self.ridge)
         for table, found in ((self.user.own, users), (self.item.own, items)):
             table.copy_(found)
-
-
-RIDGE = 10.0  # λ, unless it is set
 
 
 class _Side:

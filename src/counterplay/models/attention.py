@@ -28,6 +28,7 @@ class Attention(Scorer):
     """
 
     learns_each_user = True
+    searched = (*Scorer.searched, ("candidate.dim", "dim"))
 
     def __init__(
         self,

@@ -38,6 +38,8 @@ _COLUMNS = 256  # that are computed at a time
 class Ease(FromOwnItems):
     """A linear model from items to items, `[n_items, n_items]`."""
 
+    searched = (("candidate.ridge", (1.0, 10_000.0)),)
+
     def __init__(self, log: Interactions, *, ridge: float) -> None:
         super().__init__(log)
         self.ridge = ridge
@@ -49,7 +51,8 @@ class Ease(FromOwnItems):
     ) -> Self:
         """Return an empty model with the items of the users of a log."""
         cls.check_size(log.n_items, size)
-        return cls(log, ridge=ridge_for(log) if size.ridge is None else size.ridge)
+        ridge = cls.usual(log)["ridge"] if size.ridge is None else size.ridge
+        return cls(log, ridge=ridge)
 
     @classmethod
     def check_size(cls, n_items: int, size: ModelSettings) -> None:
@@ -61,6 +64,11 @@ class Ease(FromOwnItems):
                 f"which need {needed:.1f} GiB, above candidate.memory={size.memory:g}; raise it, "
                 "keep fewer items with prepare --core, or choose the model knn"
             )
+
+    @classmethod
+    def usual(cls, log: Interactions) -> dict[str, float]:
+        """Return the ridge λ that grows with a log as the best one does on public logs."""
+        return {"ridge": 0.5 * float(np.sqrt(len(log)))}
 
     def solve(self, log: Interactions, weights: NDArray[np.float64] | None = None) -> None:
         """Invert the products of items, and compute B from them."""
@@ -92,11 +100,6 @@ class Ease(FromOwnItems):
         """Return the sums of the rows of B of each user's items."""
         sources, _, begins = self.sources(users)
         return F.embedding_bag(sources, self.between, begins, mode="sum")
-
-
-def ridge_for(log: Interactions) -> float:
-    """Return the ridge λ that grows with a log as the best one does on public logs."""
-    return 0.5 * float(np.sqrt(len(log)))
 
 
 def _inverse(clicks: sparse.csr_array, ridge: float) -> NDArray[np.float64]:

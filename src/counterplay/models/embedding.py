@@ -99,6 +99,7 @@ class PairScorer(Scorer):
     """A model with a vector for each user and each item, of `dim` and `extra` more places."""
 
     extra = 0
+    searched = (*Scorer.searched, ("candidate.dim", "dim"))
 
     def __init__(self, n_users: int, n_items: int, **options: Unpack[PairOptions]) -> None:
         super().__init__(n_users, n_items)

@@ -27,6 +27,7 @@ class Popularity(Scorer):
     """
 
     logits: Tensor
+    searched = ()  # an exponent changes no order
 
     def __init__(
         self, n_users: int, n_items: int, events: NDArray[np.number], *, exponent: float = 1.0

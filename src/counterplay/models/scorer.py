@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
     from counterplay.models.registry import ModelSettings
 
+Searched = tuple[tuple[str, str | tuple[float, float]], ...]
 _BLOCK = 1 << 20  # pairs at a time, when all items are scored
 
 
@@ -58,6 +59,11 @@ class Scorer(nn.Module):
     """
 
     learns_each_user: bool = False
+    # What tuning searches for such a candidate: a name in a run's configuration, with its name in
+    # `counterplay.tuning.space.Space`, or with both ends.
+    searched: ClassVar[Searched] = tuple(
+        (f"training.{name}", name) for name in ("rate", "l2", "batch_size", "n_negatives")
+    )
 
     def __init__(self, n_users: int, n_items: int, *, history_length: int = 0) -> None:
         super().__init__()
@@ -75,6 +81,11 @@ class Scorer(nn.Module):
     @classmethod
     def check_size(cls, n_items: int, size: ModelSettings) -> None:
         """Refuse more items than the model has room for."""
+
+    @classmethod
+    def usual(cls, log: Interactions) -> dict[str, Any]:
+        """Return the settings that follow from a log where they are None."""
+        return {}
 
     def forward(self, users: Tensor, items: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""

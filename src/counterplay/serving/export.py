@@ -18,6 +18,7 @@ import numpy as np
 from counterplay.data.files import digests_of, sealed
 from counterplay.data.publishing import check_free, new_directory
 from counterplay.errors import ConfigError, CounterplayError
+from counterplay.models.solved import FromOwnItems
 from counterplay.seeding import Streams
 from counterplay.serving.onnx import check_onnx, onnx_scores, write_onnx
 from counterplay.serving.recommend import load_trained
@@ -74,10 +75,16 @@ def export_run(
     trained = load_trained(run, data)
     model, log = trained.model, trained.log
     described = _described(trained)
+    if isinstance(model, FromOwnItems):
+        raise ConfigError(
+            "an export needs a model with a vector or a layer for each user and item; found "
+            f"{described['model']}, which adds up over a user's own items; write its lists with "
+            "counterplay recommend, or export ials"
+        )
     vectors = vectors_of(model, log, trained.fallback)
     if vectors is None and (ann or not onnx):
         raise ConfigError(
-            "vectors need a model whose score is an inner product (pop, cf, gmf, attn); found "
+            "vectors need a score that is an inner product (pop, cf, gmf, attn, ials); found "
             f"{described['model']}; export it with --onnx, without an index"
         )
     streams, scores = Streams(trained.record.seed), trained.scores

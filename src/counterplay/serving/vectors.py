@@ -16,6 +16,7 @@ from counterplay.errors import CounterplayWarning
 from counterplay.extras import needed
 from counterplay.metrics.ranks import MEMORY
 from counterplay.metrics.recommendations import top_k
+from counterplay.models.als import Als
 from counterplay.models.attention import Attention
 from counterplay.models.factorization import Factorized
 from counterplay.models.popularity import Popularity
@@ -91,9 +92,8 @@ def vectors_of(
 def _vectors(model: Scorer, log: Interactions) -> Vectors | None:
     if isinstance(model, Factorized):
         users, biases = model.user_side(model.user.table())
-        return Vectors(
-            _array(users), _array(model.item.table()), _array(biases.expand(len(users), 1)[:, 0])
-        )
+        each = None if isinstance(model, Als) else _array(biases.expand(len(users), 1)[:, 0])
+        return Vectors(_array(users), _array(model.item.table()), each)
     if isinstance(model, Popularity):
         return Vectors(np.ones((log.n_users, 1), dtype=np.float32), _array(model.logits[:-1, None]))
     if isinstance(model, Attention):

@@ -18,7 +18,7 @@ from counterplay.runs import training
 from counterplay.runs.candidates import staged
 from counterplay.runs.record import MODEL, RECORD, check_run
 from counterplay.seeding import Streams
-from counterplay.tuning.space import Tuning, searched
+from counterplay.tuning.space import Choices, Tuning, searched
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -193,7 +193,7 @@ class Judge:
 def _distribution(ends: tuple[Any, ...]) -> BaseDistribution:
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    if isinstance(ends[0], str):
+    if isinstance(ends, Choices):
         return CategoricalDistribution(ends)
     low, high = ends
     kind = IntDistribution if isinstance(low, int) else FloatDistribution

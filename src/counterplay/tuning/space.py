@@ -20,7 +20,11 @@ from counterplay.runs.defaults import training_for, validation_for
 if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
 
-_SHARED = {f"training.{name}": name for name in ("rate", "l2", "batch_size", "n_negatives")}
+
+class Choices(tuple[Any, ...]):
+    """Values to choose from; any other tuple is a range from end to end."""
+
+    __slots__ = ()
 
 
 def _selects(name: str) -> str:
@@ -56,6 +60,7 @@ class Space(BaseModel):
     l2: Rates = (1e-7, 0.01)  # the lower end is as good as none
     batch_size: Counts = (256, 8192)
     n_negatives: Counts = (1, 16)  # sampled items per query
+    dim: Counts = (8, 128)  # of the candidate, powers of 2
     alpha: Rates = (0.01, 10.0)  # weight of the exposure model's regularizer, of acl
     exposure_rate: Rates = (0.001, 0.1)  # of acl
     exposure_dim: Counts = (2, 64)  # of acl
@@ -148,12 +153,13 @@ class Tuning(BaseModel):
         }
         parts: dict[str, dict[str, Any]] = {
             "training": training_for(train, seed=self.seed, **given),
+            "candidate": self.candidate.model_dump(),
             "exposure": self.exposure.model_dump(),
         }
         for key, value in settings.items():
             section, name = key.split(".")
             parts[section][name] = value
-        whole = {"method": method, "candidate": self.candidate, "validation": self.judged}
+        whole = {"method": method, "validation": self.judged}
         config = config_of(whole | parts)
         config.of_method()
         return config
@@ -167,24 +173,39 @@ class Tuning(BaseModel):
 
 def searched(config: Tuning, method: Method) -> dict[str, tuple[Any, ...]]:
     """Return the range, or the choices, of every setting that a method's trials search."""
-    wanted = {**_SHARED, **dict(method_of(method).searched)}
-    ranges = {
-        key: getattr(config.space, ends) if isinstance(ends, str) else ends
-        for key, ends in wanted.items()
+    wanted = (*config.candidate.kind.searched, *method_of(method).searched)
+    ranges: dict[str, tuple[Any, ...]] = {
+        key: getattr(config.space, ends) if isinstance(ends, str) else ends for key, ends in wanted
     }
+    if "candidate.dim" in ranges:
+        ranges["candidate.dim"] = _dimensions(config.candidate.dim, *ranges["candidate.dim"])
     if "exposure.name" in ranges:
-        ranges["exposure.name"] = tuple(
-            dict.fromkeys((config.exposure.name, *config.space.exposure))
-        )
+        names = dict.fromkeys((config.exposure.name, *config.space.exposure))
+        ranges["exposure.name"] = Choices(names)
     return ranges
+
+
+def _dimensions(own: int, low: int, high: int) -> Choices:
+    """Return the powers of 2 in a range, which heads divide, and the one that is asked for."""
+    powers = {1 << power for power in range(low.bit_length() - 1, high.bit_length())}
+    inside = sorted(each for each in {own, *powers} if low <= each <= high)
+    return Choices(inside or (low,))
+
+
+def _nearest(value: Any, ends: tuple[Any, ...]) -> Any:
+    if isinstance(ends, Choices):
+        return min(ends, key=lambda each: abs(each - value))
+    return min(max(value, ends[0]), ends[1])
 
 
 def first_settings(config: Tuning, method: Method, train: Interactions) -> dict[str, Any]:
     """Return the settings of the first trial: the defaults, or the nearest in the space."""
-    start = config.run_config(method, train, {}).model_dump()
+    start, usual = config.run_config(method, train, {}).model_dump(), config.candidate.kind.usual
     settings = {}
     for key, ends in searched(config, method).items():
         section, name = key.split(".")
         value = start[section][name]
-        settings[key] = value if isinstance(value, str) else min(max(value, ends[0]), ends[1])
+        if value is None:
+            value = usual(train)[name]
+        settings[key] = value if value in ends else _nearest(value, ends)
     return settings
