@@ -2,12 +2,14 @@ from .batches import Batch as Batch
 from .config import FromShown as FromShown
 from .config import Game as Game
 from .config import Inverse as Inverse
+from .config import Robust as Robust
 from .config import Training as Training
 from .config import Weighted as Weighted
 from .fitting import fit as fit
 from .method import Method as Method
 from .methods import METHODS as METHODS
 from .methods.acl import acl as acl
+from .methods.dro import dro as dro
 from .methods.erm import erm as erm
 from .methods.ips import ips as ips
 from .methods.opponent import opponent as opponent

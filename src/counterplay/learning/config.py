@@ -61,6 +61,19 @@ class Inverse(Training):
     floor: Annotated[float, Field(ge=0, le=1)] = 0.1
 
 
+class Robust(Training):
+    """What worst-case weights in closed form add."""
+
+    #: Weights that the opponent may choose: kl bounds their mean of w log w by the radius, cvar
+    #: bounds each by 1 + radius. A radius of 0 is plain learning.
+    ball: Literal["kl", "cvar"] = "kl"
+    radius: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1  #: Size of the ball.
+    #: What has a weight of its own: an item, over the log, or a click, within its batch.
+    group: Literal["item", "click"] = "item"
+    #: What one click leaves of the running mean of its item's loss, for item.
+    memory: Annotated[float, Field(ge=0, lt=1)] = 0.9
+
+
 class LinkSettings(BaseModel):
     """The link between exposure scores and propensities."""
 

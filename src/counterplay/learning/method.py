@@ -44,6 +44,7 @@ class Method(Generic[Settings]):
     # What tuning searches besides the settings of all methods: a name in a run's configuration,
     # with its name in `counterplay.tuning.space.Space`, or with both ends.
     searched: ClassVar[tuple[tuple[str, str | tuple[float, float]], ...]] = ()
+    remedy: ClassVar[str] = "choose another exposure model"  # where its weights have no effect
     judges: ClassVar[bool] = False  # whether it judges fixed candidates instead of training one
     impressions: Interactions | None = None  # what was shown, for exposure_from=impressions
     first_epoch_that_counts: int = 0  # epochs before it are not kept

@@ -21,6 +21,7 @@ METHODS: dict[str, str | type[Method[Any]]] = {  # names, so that torch is loade
     "acl": "counterplay.learning.methods.acl:Acl",
     "shown": "counterplay.learning.methods.shown:Shown",
     "ips": "counterplay.learning.methods.ips:Ips",
+    "dro": "counterplay.learning.methods.dro:Dro",
 }
 ABOUT = {  # what a report says of a candidate; a method that is not here goes by its name
     "erm": "plain learning, in which every row counts alike",
@@ -28,9 +29,14 @@ ABOUT = {  # what a report says of a candidate; a method that is not here goes b
     "acl": "the game, against an exposure model that looks for the worst weights",
     "shown": "impressions: what users clicked among what they were shown",
     "ips": "weights by the inverse of the logged propensities",
+    "dro": "robust learning, against the worst weights within a bound",
 }
-MADE = ("link", "examination")  # players that a method makes itself, others are given
-FROM_CLICKS = ("erm", "ps", "acl")  # methods that need nothing else of a log
+MADE = (
+    "link",
+    "examination",
+    "item_losses",
+)  # players that a method makes itself, others are given
+FROM_CLICKS = ("erm", "ps", "acl", "dro")  # methods that need nothing else of a log
 
 
 def method_of(name: str) -> type[Method[Any]]:
