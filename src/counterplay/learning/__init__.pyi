@@ -1,4 +1,5 @@
 from .batches import Batch as Batch
+from .config import Bounded as Bounded
 from .config import FromShown as FromShown
 from .config import Game as Game
 from .config import Inverse as Inverse
@@ -14,6 +15,7 @@ from .methods.erm import erm as erm
 from .methods.ips import ips as ips
 from .methods.opponent import opponent as opponent
 from .methods.ps import ps as ps
+from .methods.rd import rd as rd
 from .methods.shown import shown as shown
 from .records import Epoch as Epoch
 from .records import Fit as Fit

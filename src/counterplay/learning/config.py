@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -97,11 +97,14 @@ class Weighted(Training):
     exposure_from: Literal["clicks", "impressions"] = "clicks"
     #: Items that are weighted: all, or observed ones only; sampled items then have a weight of 1.
     weigh: Literal["all", "observed"] = "all"
+    _observed_only: ClassVar[bool] = False  # whether a method has the defaults of impressions
 
     @model_validator(mode="before")
     @classmethod
     def _defaults_of_impressions(cls, values: Any) -> Any:
-        if not isinstance(values, Mapping) or values.get("exposure_from") != "impressions":
+        if not isinstance(values, Mapping):
+            return values
+        if not cls._observed_only and values.get("exposure_from") != "impressions":
             return values
         link = values.get("link", {})
         if isinstance(link, LinkSettings):
@@ -127,6 +130,16 @@ class Weighted(Training):
         """Return the part that plain learning knows, for the exposure model's own stage."""
         shared = {name: getattr(self, name) for name in Training.model_fields}
         return Training(**shared | {"loss": "logistic"})
+
+
+class Bounded(Weighted):
+    """What weights within Γ of fitted ones add; weigh=observed and link.learn=false by default."""
+
+    _observed_only: ClassVar[bool] = True
+
+    gamma: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 2.0  #: Γ; 1 is propensity scoring.
+    #: Whether weights are the worst for the difference to a benchmark, which is learnt by ps.
+    benchmarked: bool = False
 
 
 class Game(Weighted):

@@ -95,9 +95,8 @@ class RunConfig(BaseModel):
                 f"an option must belong to the method; found training.{strange[0]} with "
                 f"{self.method}; leave it out, or choose another method"
             )
-        known = type(self.training).model_fields  # a method of one's own may have more
-        shared = [name for name in kind.model_fields if name in known]
-        return kind(**{name: getattr(self.training, name) for name in shared})
+        given = self.training.model_fields_set  # others are the method's own defaults
+        return kind(**{name: getattr(self.training, name) for name in given})
 
     def players(
         self, train: Interactions, streams: Streams, shown: Interactions | None = None
