@@ -3,6 +3,7 @@ from .config import Bounded as Bounded
 from .config import FromShown as FromShown
 from .config import Game as Game
 from .config import Inverse as Inverse
+from .config import Relevance as Relevance
 from .config import Robust as Robust
 from .config import Training as Training
 from .config import Weighted as Weighted
@@ -16,6 +17,7 @@ from .methods.ips import ips as ips
 from .methods.opponent import opponent as opponent
 from .methods.ps import ps as ps
 from .methods.rd import rd as rd
+from .methods.relmf import relmf as relmf
 from .methods.shown import shown as shown
 from .records import Epoch as Epoch
 from .records import Fit as Fit

@@ -61,6 +61,24 @@ class Inverse(Training):
     floor: Annotated[float, Field(ge=0, le=1)] = 0.1
 
 
+class Relevance(Training):
+    """What relevance from clicks adds."""
+
+    #: Of labels 1 and 0: logistic, or squared, `(label − σ(f))²`.
+    label_loss: Literal["logistic", "squared"] = "logistic"
+    #: Where propensities come from: logged, popularity, or auto: logged where the log has them.
+    propensities: Literal["auto", "logged", "popularity"] = "auto"
+    exponent: NotNegative = 0.5  #: Of popularity; 0 is plain learning.
+    floor: Annotated[float, Field(gt=0, le=1)] = 0.1  #: Smallest propensity.
+    nonnegative: bool = False  #: Whether a loss below 0 counts as 0.
+
+    @model_validator(mode="after")
+    def _is_logistic(self) -> Relevance:
+        if self.loss != "logistic":
+            raise ValueError(f"the loss of relevance is set by label_loss, not by loss={self.loss}")
+        return self
+
+
 class Robust(Training):
     """What worst-case weights in closed form add."""
 

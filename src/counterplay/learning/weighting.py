@@ -18,9 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from counterplay.errors import DataError
+
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from counterplay.data.interactions import Interactions
     from counterplay.learning.config import Recipe
     from counterplay.models.link import Link
 
@@ -36,6 +39,16 @@ def groups_of(recipe: Recipe, n_places: int) -> Groups:
     if recipe == "paper":
         return ()
     return (1, n_places - 1) if n_places > 1 else (1,)
+
+
+def logged_are_used(propensities: str, log: Interactions) -> bool:
+    """Tell whether the log's propensities are used: if asked for, or with auto if there are any."""
+    if propensities == "logged" and log.propensity is None:
+        raise DataError(
+            "propensities=logged needs a log with propensities; found a log without; name the "
+            "column with --propensity, or leave the setting out"
+        )
+    return log.propensity is not None and propensities in ("auto", "logged")
 
 
 def weighted_loss(

@@ -23,6 +23,7 @@ METHODS: dict[str, str | type[Method[Any]]] = {  # names, so that torch is loade
     "ips": "counterplay.learning.methods.ips:Ips",
     "dro": "counterplay.learning.methods.dro:Dro",
     "rd": "counterplay.learning.methods.rd:Rd",
+    "relmf": "counterplay.learning.methods.relmf:Relmf",
 }
 ABOUT = {  # what a report says of a candidate; a method that is not here goes by its name
     "erm": "plain learning, in which every row counts alike",
@@ -32,10 +33,11 @@ ABOUT = {  # what a report says of a candidate; a method that is not here goes b
     "ips": "weights by the inverse of the logged propensities",
     "dro": "robust learning, against the worst weights within a bound",
     "rd": "the worst weights within a factor of those of an exposure model",
+    "relmf": "relevance, estimated from clicks divided by propensities",
 }
 # Players that a method makes itself; others are given.
 MADE = ("link", "examination", "item_losses", "benchmark")
-FROM_CLICKS = ("erm", "ps", "acl", "dro", "rd")  # methods that need nothing else of a log
+FROM_CLICKS = ("erm", "ps", "acl", "dro", "rd", "relmf")  # methods that need nothing else of a log
 
 
 def method_of(name: str) -> type[Method[Any]]:
