@@ -3,6 +3,7 @@ from .config import Bounded as Bounded
 from .config import FromShown as FromShown
 from .config import Game as Game
 from .config import Inverse as Inverse
+from .config import Joint as Joint
 from .config import Relevance as Relevance
 from .config import Robust as Robust
 from .config import Training as Training
@@ -11,6 +12,7 @@ from .fitting import fit as fit
 from .method import Method as Method
 from .methods import METHODS as METHODS
 from .methods.acl import acl as acl
+from .methods.dr import dr as dr
 from .methods.dro import dro as dro
 from .methods.erm import erm as erm
 from .methods.ips import ips as ips

@@ -37,6 +37,11 @@ class Training(BaseModel):
     device: str = "cpu"  #: Where to learn.
     seed: Annotated[int, Field(ge=0)] = 0  #: Seed of all random streams.
 
+    def plain(self) -> Training:
+        """Return the part that plain learning knows, for the exposure model's own stage."""
+        shared = {name: getattr(self, name) for name in Training.model_fields}
+        return Training(**shared | {"loss": "logistic"})
+
 
 class FromShown(Training):
     """What learning from impressions adds."""
@@ -92,6 +97,27 @@ class Robust(Training):
     memory: Annotated[float, Field(ge=0, lt=1)] = 0.9
 
 
+class Joint(Training):
+    """What doubly robust learning of ratings adds."""
+
+    loss: LossName = "squared"
+    n_negatives: Positive = 4  #: Sampled items per row that nobody rated.
+    imputation_rate: Rate = 0.01  #: Learning rate of the imputation model.
+    #: Where propensities come from: logged, fitted by the exposure model, or auto: logged where the
+    #: log has them.
+    propensities: Literal["auto", "logged", "fitted"] = "auto"
+    #: Smallest propensity, as a share of the mean over all pairs.
+    floor: Annotated[float, Field(gt=0, le=1)] = 0.1
+
+    @model_validator(mode="after")
+    def _is_of_ratings(self) -> Joint:
+        if self.loss != "squared":
+            raise ValueError(f"the loss of dr must be squared, not {self.loss}")
+        if self.negatives_exponent:
+            raise ValueError("dr samples unrated items evenly, so negatives_exponent must be 0")
+        return self
+
+
 class LinkSettings(BaseModel):
     """The link between exposure scores and propensities."""
 
@@ -143,11 +169,6 @@ class Weighted(Training):
             "monotone": self.recipe == "stable",
             "initial": (self.link.intercept, 1.0, 0.0),
         }
-
-    def plain(self) -> Training:
-        """Return the part that plain learning knows, for the exposure model's own stage."""
-        shared = {name: getattr(self, name) for name in Training.model_fields}
-        return Training(**shared | {"loss": "logistic"})
 
 
 class Bounded(Weighted):

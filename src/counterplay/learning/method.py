@@ -39,8 +39,8 @@ class Method(Generic[Settings]):
 
     settings: ClassVar[type[Training]] = Training  # the kind of `config`
     roles: ClassVar[tuple[str, ...]] = ("candidate",)  # those of MADE are made here, others given
-    # What a log of clicks does not have: then `log` has what was shown, or propensities.
-    needs: ClassVar[Literal["impressions", "propensities"] | None] = None
+    # What a log of clicks does not have: then `log` has what was shown, propensities, or ratings.
+    needs: ClassVar[Literal["impressions", "propensities", "ratings"] | None] = None
     # What tuning searches besides the settings of all methods: a name in a run's configuration,
     # with its name in `counterplay.tuning.space.Space`, or with both ends.
     searched: ClassVar[tuple[tuple[str, str | tuple[float, float]], ...]] = ()

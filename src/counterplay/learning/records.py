@@ -30,6 +30,7 @@ class Epoch(Shown, Convertible):
     epoch: int  #: Its number, from 0.
     candidate_loss: float | None = None  #: Mean (weighted) loss of the candidate.
     exposure_loss: float | None = None  #: Mean of the exposure model's regularizer.
+    imputation_loss: float | None = None  #: Mean loss of the imputation model, of dr.
     objective: float | None = (
         None  #: What the candidate minimises and the exposure model maximises.
     )
@@ -171,7 +172,7 @@ class Meter:
     ) -> Epoch:
         """Return the epoch's record."""
         norms = {role: each.gradient_norm() for role, each in optimizers.items()}
-        means = ("candidate_loss", "exposure_loss", "objective")
+        means = ("candidate_loss", "exposure_loss", "imputation_loss", "objective")
         return Epoch(
             number,
             **{name: self.mean(name) for name in means},

@@ -106,8 +106,9 @@ class RunConfig(BaseModel):
         Where the exposure model is fitted to impressions, `shown`, it counts them.
         """
         rows = {} if shown is None else {"exposure": replace(shown, clicked=None, rating=None)}
+        like = {"imputation": self.candidate}
         return {  # a role of a user's own method has a model like the exposure model
-            role: getattr(self, role, self.exposure).build(
+            role: getattr(self, role, like.get(role, self.exposure)).build(
                 rows.get(role, train), streams.torch("initial", role)
             )
             for role in method_of(self.method).roles

@@ -24,6 +24,7 @@ METHODS: dict[str, str | type[Method[Any]]] = {  # names, so that torch is loade
     "dro": "counterplay.learning.methods.dro:Dro",
     "rd": "counterplay.learning.methods.rd:Rd",
     "relmf": "counterplay.learning.methods.relmf:Relmf",
+    "dr": "counterplay.learning.methods.dr:Dr",
 }
 ABOUT = {  # what a report says of a candidate; a method that is not here goes by its name
     "erm": "plain learning, in which every row counts alike",
@@ -34,6 +35,7 @@ ABOUT = {  # what a report says of a candidate; a method that is not here goes b
     "dro": "robust learning, against the worst weights within a bound",
     "rd": "the worst weights within a factor of those of an exposure model",
     "relmf": "relevance, estimated from clicks divided by propensities",
+    "dr": "ratings, with errors imputed where nobody rated and propensities where somebody did",
 }
 # Players that a method makes itself; others are given.
 MADE = ("link", "examination", "item_losses", "benchmark")
