@@ -32,6 +32,10 @@ class TestMethods(MethodContract):
             return replace(log, propensity=np.linspace(0.1, 1, len(log)))
         if self.method.needs == "impressions":
             return all_shown(log)
+        if self.method.needs == "ratings":
+            shown = all_shown(log)
+            assert shown.clicked is not None
+            return replace(shown, clicked=None, rating=shown.clicked.astype(np.float32))
         return log
 
 

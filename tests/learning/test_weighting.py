@@ -36,9 +36,10 @@ def drawn(rows: int, places: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     st.booleans(),
     st.booleans(),
     st.sampled_from(["none", "one", "two"]),
+    st.booleans(),
 )
 def test_value_and_gradients_equal_the_definition(
-    rows: int, places: int, seed: int, monotone: bool, with_outcome: bool, kind: str
+    rows: int, places: int, seed: int, monotone: bool, with_outcome: bool, kind: str, raised: bool
 ) -> None:
     groups: Groups = {
         "none": (),
@@ -49,14 +50,18 @@ def test_value_and_gradients_equal_the_definition(
     link = Link(
         monotone=monotone, with_outcome=with_outcome, floor=0.05, initial=(0.2, 0.7, -0.4)
     ).double()
+    factor = 0.5 + drawn(rows, places, seed + 1)[0] if raised else None  # of the odds
     found = []
     for closed in (True, False):
         leaves = [losses.clone().requires_grad_(), scores.clone().requires_grad_()]
         link.zero_grad()
         if closed:
-            loss, weights = weighted_loss(leaves[0], link, leaves[1], outcomes, groups)
+            loss, weights = weighted_loss(
+                leaves[0], link, leaves[1], outcomes, groups, factor=factor
+            )
         else:
-            weights = 1 / link(leaves[1], outcomes)
+            odds = 1 / link(leaves[1], outcomes) - 1
+            weights = 1 + odds * (1 if factor is None else factor)
             loss = twin(leaves[0], weights, groups)
         loss.backward()
         gradients = [each.grad for each in (*leaves, *link.parameters())]

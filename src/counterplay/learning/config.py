@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -37,6 +37,11 @@ class Training(BaseModel):
     device: str = "cpu"  #: Where to learn.
     seed: Annotated[int, Field(ge=0)] = 0  #: Seed of all random streams.
 
+    def plain(self) -> Training:
+        """Return the part that plain learning knows, for the exposure model's own stage."""
+        shared = {name: getattr(self, name) for name in Training.model_fields}
+        return Training(**shared | {"loss": "logistic"})
+
 
 class FromShown(Training):
     """What learning from impressions adds."""
@@ -59,6 +64,58 @@ class Inverse(Training):
 
     #: Smallest propensity, as a share of their mean.
     floor: Annotated[float, Field(ge=0, le=1)] = 0.1
+
+
+class Relevance(Training):
+    """What relevance from clicks adds."""
+
+    #: Of labels 1 and 0: logistic, or squared, `(label − σ(f))²`.
+    label_loss: Literal["logistic", "squared"] = "logistic"
+    #: Where propensities come from: logged, popularity, or auto: logged where the log has them.
+    propensities: Literal["auto", "logged", "popularity"] = "auto"
+    exponent: NotNegative = 0.5  #: Of popularity; 0 is plain learning.
+    floor: Annotated[float, Field(gt=0, le=1)] = 0.1  #: Smallest propensity.
+    nonnegative: bool = False  #: Whether a loss below 0 counts as 0.
+
+    @model_validator(mode="after")
+    def _is_logistic(self) -> Relevance:
+        if self.loss != "logistic":
+            raise ValueError(f"the loss of relevance is set by label_loss, not by loss={self.loss}")
+        return self
+
+
+class Robust(Training):
+    """What worst-case weights in closed form add."""
+
+    #: Weights that the opponent may choose: kl bounds their mean of w log w by the radius, cvar
+    #: bounds each by 1 + radius. A radius of 0 is plain learning.
+    ball: Literal["kl", "cvar"] = "kl"
+    radius: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1  #: Size of the ball.
+    #: What has a weight of its own: an item, over the log, or a click, within its batch.
+    group: Literal["item", "click"] = "item"
+    #: What one click leaves of the running mean of its item's loss, for item.
+    memory: Annotated[float, Field(ge=0, lt=1)] = 0.9
+
+
+class Joint(Training):
+    """What doubly robust learning of ratings adds."""
+
+    loss: LossName = "squared"
+    n_negatives: Positive = 4  #: Sampled items per row that nobody rated.
+    imputation_rate: Rate = 0.01  #: Learning rate of the imputation model.
+    #: Where propensities come from: logged, fitted by the exposure model, or auto: logged where the
+    #: log has them.
+    propensities: Literal["auto", "logged", "fitted"] = "auto"
+    #: Smallest propensity, as a share of the mean over all pairs.
+    floor: Annotated[float, Field(gt=0, le=1)] = 0.1
+
+    @model_validator(mode="after")
+    def _is_of_ratings(self) -> Joint:
+        if self.loss != "squared":
+            raise ValueError(f"the loss of dr must be squared, not {self.loss}")
+        if self.negatives_exponent:
+            raise ValueError("dr samples unrated items evenly, so negatives_exponent must be 0")
+        return self
 
 
 class LinkSettings(BaseModel):
@@ -84,11 +141,14 @@ class Weighted(Training):
     exposure_from: Literal["clicks", "impressions"] = "clicks"
     #: Items that are weighted: all, or observed ones only; sampled items then have a weight of 1.
     weigh: Literal["all", "observed"] = "all"
+    _observed_only: ClassVar[bool] = False  # whether a method has the defaults of impressions
 
     @model_validator(mode="before")
     @classmethod
     def _defaults_of_impressions(cls, values: Any) -> Any:
-        if not isinstance(values, Mapping) or values.get("exposure_from") != "impressions":
+        if not isinstance(values, Mapping):
+            return values
+        if not cls._observed_only and values.get("exposure_from") != "impressions":
             return values
         link = values.get("link", {})
         if isinstance(link, LinkSettings):
@@ -110,10 +170,15 @@ class Weighted(Training):
             "initial": (self.link.intercept, 1.0, 0.0),
         }
 
-    def plain(self) -> Training:
-        """Return the part that plain learning knows, for the exposure model's own stage."""
-        shared = {name: getattr(self, name) for name in Training.model_fields}
-        return Training(**shared | {"loss": "logistic"})
+
+class Bounded(Weighted):
+    """What weights within Γ of fitted ones add; weigh=observed and link.learn=false by default."""
+
+    _observed_only: ClassVar[bool] = True
+
+    gamma: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 2.0  #: Γ; 1 is propensity scoring.
+    #: Whether weights are the worst for the difference to a benchmark, which is learnt by ps.
+    benchmarked: bool = False
 
 
 class Game(Weighted):

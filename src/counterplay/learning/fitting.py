@@ -257,7 +257,7 @@ def _remedy(method: Method[Any], *, plays: bool) -> str:
     config = method.config
     if method.judges:
         return "lower its alpha, or let it play for more epochs"
-    steps = ["lower alpha", "raise exposure_rate"] if plays else ["choose another exposure model"]
+    steps = ["lower alpha", "raise exposure_rate"] if plays else [method.remedy]
     if isinstance(config, Weighted):
         steps += ["choose the stable recipe"] * (config.recipe != "stable")
         learns = config.link.learn and not isinstance(method.candidate, Solved)

@@ -42,10 +42,11 @@ class Method(Generic[Settings]):
 
     settings: ClassVar[type[Training]] = Training  # the kind of `config`
     roles: ClassVar[tuple[str, ...]] = ("candidate",)  # those of MADE are made here, others given
-    # What a log of clicks does not have: then `log` has what was shown, or propensities.
-    needs: ClassVar[Literal["impressions", "propensities"] | None] = None
+    # What a log of clicks does not have: then `log` has what was shown, propensities, or ratings.
+    needs: ClassVar[Literal["impressions", "propensities", "ratings"] | None] = None
     # What tuning searches besides what the candidate has, in the same form (`Scorer.searched`).
     searched: ClassVar[Searched] = ()
+    remedy: ClassVar[str] = "choose another exposure model"  # where its weights have no effect
     judges: ClassVar[bool] = False  # whether it judges fixed candidates instead of training one
     impressions: Interactions | None = None  # what was shown, for exposure_from=impressions
     first_epoch_that_counts: int = 0  # epochs before it are not kept

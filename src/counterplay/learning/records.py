@@ -30,6 +30,7 @@ class Epoch(Shown, Convertible):
     epoch: int  #: Its number, from 0.
     candidate_loss: float | None = None  #: Mean (weighted) loss of the candidate.
     exposure_loss: float | None = None  #: Mean of the exposure model's regularizer.
+    imputation_loss: float | None = None  #: Mean loss of the imputation model, of dr.
     objective: float | None = (
         None  #: What the candidate minimises and the exposure model maximises.
     )
@@ -124,14 +125,19 @@ class Meter:
         self._means: list[tuple[int, dict[str, Tensor]]] = []
         self._weights: list[tuple[Tensor, Groups]] = []
         self._waiting = 0
+        self._inverse = True
         self._low, self._high = float("inf"), float("-inf")
 
     def add(self, n: int, **means: Tensor) -> None:
         """Add means over `n` rows, named as in `Epoch`."""
         self._means.append((n, {name: value.detach() for name, value in means.items()}))
 
-    def add_weights(self, weights: Tensor, groups: Groups = ()) -> None:
-        """Add the weights of a batch before they are scaled, `[B, K]`, and what shares a scale."""
+    def add_weights(self, weights: Tensor, groups: Groups = (), *, inverse: bool = True) -> None:
+        """Add the weights of a batch before they are scaled, `[B, K]`, and what shares a scale.
+
+        Unless they are `inverse` propensities, the epoch has none.
+        """
+        self._inverse = inverse
         self._weights.append((weights.detach(), groups))
         self._waiting += weights.numel()
         if self._waiting >= _MANY:
@@ -145,10 +151,11 @@ class Meter:
         self._means.clear()
         if self._weights:
             weights = torch.cat([each.reshape(-1) for each, _ in self._weights])
-            low, high = weights.aminmax()
-            self._low, self._high = min(self._low, float(low)), max(self._high, float(high))
-            n = len(weights)
-            self._sum("propensity", n * float(weights.reciprocal().mean()), n)
+            if self._inverse:
+                low, high = weights.aminmax()
+                self._low, self._high = min(self._low, float(low)), max(self._high, float(high))
+                n = len(weights)
+                self._sum("propensity", n * float(weights.reciprocal().mean()), n)
             for place, scaled in enumerate(_scaled(self._weights)):
                 self._sum(f"weight {place}", float(scaled.sum(dtype=torch.float64)), len(scaled))
                 square = scaled.square().sum(dtype=torch.float64)
@@ -165,7 +172,7 @@ class Meter:
     ) -> Epoch:
         """Return the epoch's record."""
         norms = {role: each.gradient_norm() for role, each in optimizers.items()}
-        means = ("candidate_loss", "exposure_loss", "objective")
+        means = ("candidate_loss", "exposure_loss", "imputation_loss", "objective")
         return Epoch(
             number,
             **{name: self.mean(name) for name in means},

@@ -18,9 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from counterplay.errors import DataError
+
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from counterplay.data.interactions import Interactions
     from counterplay.learning.config import Recipe
     from counterplay.models.link import Link
 
@@ -38,6 +41,16 @@ def groups_of(recipe: Recipe, n_places: int) -> Groups:
     return (1, n_places - 1) if n_places > 1 else (1,)
 
 
+def logged_are_used(propensities: str, log: Interactions) -> bool:
+    """Tell whether the log's propensities are used: if asked for, or with auto if there are any."""
+    if propensities == "logged" and log.propensity is None:
+        raise DataError(
+            "propensities=logged needs a log with propensities; found a log without; name the "
+            "column with --propensity, or leave the setting out"
+        )
+    return log.propensity is not None and propensities in ("auto", "logged")
+
+
 def weighted_loss(
     losses: Tensor,
     link: Link,
@@ -46,22 +59,26 @@ def weighted_loss(
     groups: Groups,
     *,
     learn_link: bool = True,
+    factor: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the weighted mean of the losses δ, and the weights before they are scaled, `[B, W]`.
 
     Losses are `[B, K]`, the observed item of each row first. Exposure scores g and outcomes y, as
     the link sees them, are those of the first W places, `[B, W]`; other places have a weight of 1.
-    Groups add up to W. Without `learn_link`, β gets no gradient.
+    Groups add up to W. Without `learn_link`, β gets no gradient. A `factor`, `[B, W]`, multiplies
+    the odds e^(−z), and has no gradient.
     """
     n_weighted, n_places = scores.shape[1], losses.shape[1]
     if n_weighted < n_places:
         first, others = losses[:, :n_weighted].contiguous(), losses[:, n_weighted:]
-        loss, weights = weighted_loss(first, link, scores, outcomes, groups, learn_link=learn_link)
+        loss, weights = weighted_loss(
+            first, link, scores, outcomes, groups, learn_link=learn_link, factor=factor
+        )
         return loss * (n_weighted / n_places) + others.sum() / losses.numel(), weights
     beta = link.coefficients(learn=learn_link)
     scores = scores.to(torch.promote_types(scores.dtype, link.intercept.dtype))
     loss, weights = _Weighted.apply(  # type: ignore[no-untyped-call]
-        losses.to(scores.dtype), scores, outcomes, *beta, link.least, groups
+        losses.to(scores.dtype), scores, outcomes, *beta, link.least, groups, factor
     )
     return loss, weights
 
@@ -71,11 +88,14 @@ class _Weighted(torch.autograd.Function):
     def forward(
         ctx: Any, losses: Tensor, scores: Tensor, outcomes: Tensor,
         intercept: Tensor, slope: Tensor, outcome: Tensor | None, least: float, groups: Groups,
+        factor: Tensor | None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         z = torch.addcmul(-intercept, scores, slope, value=-1)  # with the other sign
         if outcome is not None:
             z.addcmul_(outcomes, outcome, value=-1)
         odds = z.clamp_(max=-least).exp()  # of not being exposed
+        if factor is not None:
+            odds.mul_(factor)
         weights = odds + 1
         sums = (losses * weights).sum(0)  # [K]
         scales, means = _scaled(sums, weights.sum(0), groups, len(losses))
@@ -89,7 +109,7 @@ class _Weighted(torch.autograd.Function):
         losses, weights, odds, z, scores, outcomes, slope, scales, means = ctx.saved_tensors
         to_losses, to_scores, _, to_intercept, to_slope, to_outcome, *_ = ctx.needs_input_grad
         scales = scales * (gradients[0] / losses.numel())
-        found: list[Tensor | None] = [None] * 8
+        found: list[Tensor | None] = [None] * 9
         if to_losses:
             found[0] = weights * scales
         if to_scores or to_intercept or to_slope or to_outcome:

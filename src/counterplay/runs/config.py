@@ -99,9 +99,8 @@ class RunConfig(BaseModel):
                 f"an option must belong to the method; found training.{strange[0]} with "
                 f"{self.method}; leave it out, or choose another method"
             )
-        known = type(self.training).model_fields  # a method of one's own may have more
-        shared = [name for name in kind.model_fields if name in known]
-        return kind(**{name: getattr(self.training, name) for name in shared})
+        given = self.training.model_fields_set  # others are the method's own defaults
+        return kind(**{name: getattr(self.training, name) for name in given})
 
     def players(
         self, train: Interactions, streams: Streams, shown: Interactions | None = None
@@ -111,8 +110,9 @@ class RunConfig(BaseModel):
         Where the exposure model is fitted to impressions, `shown`, it counts them.
         """
         rows = {} if shown is None else {"exposure": replace(shown, clicked=None, rating=None)}
+        like = {"imputation": self.candidate}
         return {  # a role of a user's own method has a model like the exposure model
-            role: getattr(self, role, self.exposure).build(
+            role: getattr(self, role, like.get(role, self.exposure)).build(
                 rows.get(role, train), streams.torch("initial", role)
             )
             for role in method_of(self.method).roles

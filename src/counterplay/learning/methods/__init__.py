@@ -21,6 +21,10 @@ METHODS: dict[str, str | type[Method[Any]]] = {  # names, so that torch is loade
     "acl": "counterplay.learning.methods.acl:Acl",
     "shown": "counterplay.learning.methods.shown:Shown",
     "ips": "counterplay.learning.methods.ips:Ips",
+    "dro": "counterplay.learning.methods.dro:Dro",
+    "rd": "counterplay.learning.methods.rd:Rd",
+    "relmf": "counterplay.learning.methods.relmf:Relmf",
+    "dr": "counterplay.learning.methods.dr:Dr",
 }
 ABOUT = {  # what a report says of a candidate; a method that is not here goes by its name
     "erm": "plain learning, in which every row counts alike",
@@ -28,9 +32,14 @@ ABOUT = {  # what a report says of a candidate; a method that is not here goes b
     "acl": "the game, against an exposure model that looks for the worst weights",
     "shown": "impressions: what users clicked among what they were shown",
     "ips": "weights by the inverse of the logged propensities",
+    "dro": "robust learning, against the worst weights within a bound",
+    "rd": "the worst weights within a factor of those of an exposure model",
+    "relmf": "relevance, estimated from clicks divided by propensities",
+    "dr": "ratings, with errors imputed where nobody rated and propensities where somebody did",
 }
-MADE = ("link", "examination")  # players that a method makes itself, others are given
-FROM_CLICKS = ("erm", "ps", "acl")  # methods that need nothing else of a log
+# Players that a method makes itself; others are given.
+MADE = ("link", "examination", "item_losses", "benchmark")
+FROM_CLICKS = ("erm", "ps", "acl", "dro", "rd", "relmf")  # methods that need nothing else of a log
 
 
 def method_of(name: str) -> type[Method[Any]]:

@@ -8,7 +8,7 @@ g is fitted to clicks, or to impressions (`exposure_from`).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import numpy as np
 import torch
@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+    from torch import Tensor
 
     from counterplay.data.interactions import Interactions
     from counterplay.learning.batches import Batch
     from counterplay.learning.records import Fit, Meter
+    from counterplay.learning.weighting import Groups
     from counterplay.models.scorer import Scorer
 
 _ROWS = 1 << 16  # whose exposure is scored at a time
@@ -51,11 +53,13 @@ class Ps(Method[Weighted]):
     """The candidate, weighted by a frozen exposure model."""
 
     settings = Weighted
-    roles = ("candidate", "exposure", "link")
-    searched = (("exposure.name", "exposure"),)
+    roles: ClassVar[tuple[str, ...]] = ("candidate", "exposure", "link")
+    searched: ClassVar[tuple[tuple[str, str | tuple[float, float]], ...]] = (
+        ("exposure.name", "exposure"),
+    )
     exposure_config: Training | None = None
 
-    def first(self) -> Erm | Exposed | None:
+    def first(self) -> Method[Any] | None:
         """Fit g alone, unless it has nothing to learn."""
         shown = self.exposures()
         if not any(True for _ in self.exposure.parameters()):
@@ -80,11 +84,18 @@ class Ps(Method[Weighted]):
             g = self.exposure(*batch.query)[:, :n]  # [B, W]
         f = self.candidate(*batch.query)  # [B, K]
         groups = groups_of(self.config.recipe, n)
-        losses = self.delta(batch.outcomes, f)  # [B, K]
-        loss, weights = weighted_loss(losses, self.link, g, batch.link_outcomes[:, :n], groups)
+        y = batch.link_outcomes[:, :n]  # [B, W]
+        losses, factor = self.worst(batch, self.delta(batch.outcomes, f), g, y, groups)  # [B, K]
+        loss, weights = weighted_loss(losses, self.link, g, y, groups, factor=factor)
         self.optimizers["candidate"].step(loss)
         meter.add_weights(weights, groups)
         meter.add(len(batch.users), candidate_loss=loss)
+
+    def worst(
+        self, batch: Batch, losses: Tensor, g: Tensor, y: Tensor, groups: Groups
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return what is weighted, and factors of the odds where weights are not those of g."""
+        return losses, None
 
     @torch.no_grad()
     def row_weights(self) -> NDArray[np.float64]:
