@@ -22,6 +22,7 @@ from counterplay.errors import CounterplayWarning
 from counterplay.evaluation.estimators import RANDOMISED
 from counterplay.evaluation.propensities import Contestant
 from counterplay.evaluation.stage import Evaluation, Stage
+from counterplay.learning.config import Game
 from counterplay.learning.fitting import fit
 from counterplay.learning.methods import method_of
 from counterplay.metrics.scoring import ModelScores
@@ -75,13 +76,13 @@ class Learner:
     def tuning(self, seed: int) -> Tuning:
         """Return what is searched, as the library's tuning describes it."""
         batch = BATCH * (IMPRESSIONS_A_CLICK if self.needs == "impressions" else 1)
-        shared = {"batch_size": batch, "n_negatives": N_NEGATIVES, "rate": RATE, "l2": L2}
-        own = {"alpha": ALPHA, "exposure_dim": (2, DIM), "exposure": self.exposure[1:]}
+        shared: Settings = {"batch_size": batch, "n_negatives": N_NEGATIVES, "rate": RATE, "l2": L2}
+        own: Settings = {"alpha": ALPHA, "exposure_dim": (2, DIM), "exposure": self.exposure[1:]}
         return Tuning(
             methods=(self.method,),
             candidate=ModelSettings(name=self.model, dim=DIM),
             exposure=ModelSettings(name=self.exposure[0], dim=DIM),
-            training={"epochs": EPOCHS, "patience": PATIENCE, **self.training},
+            training=Game(**{"epochs": EPOCHS, "patience": PATIENCE} | self.training),
             space=Space(**shared | own),
             seed=seed,
         )

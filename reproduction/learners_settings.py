@@ -108,7 +108,7 @@ def tuned(job: Job, place: Place) -> Result:
     assert isinstance(job, LearnerTuning)
     begun = time.process_time()
     first = setting_of(job.mechanism, job.seeds[0], place)
-    trials = []
+    trials: list[dict[str, Any]] = []
     for settings in trials_of(job.learner, first, job.n_trials):
         fits = [
             learnt(setting_of(job.mechanism, seed, place), job.learner, settings)

@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from counterplay.errors import ConfigError
+from counterplay.tuning.space import searched
 from reproduction import learners, learners_fit, learners_settings, trial_worlds
 from reproduction.datasets import Place
 from reproduction.learners_fit import COAT, LEARNERS, setting_of, trials_of
@@ -35,7 +36,7 @@ def test_every_learner_has_as_many_different_trials_within_what_is_searched(
     trials = trials_of(name, here, 6)
     assert len({str(sorted(each.items())) for each in trials}) == 6
     learner = LEARNERS[name]
-    ranges = learners_fit.searched(learner.tuning(100), learner.method)
+    ranges = searched(learner.tuning(100), learner.method)
     for settings in trials:
         assert settings.keys() == ranges.keys()
         for key, value in settings.items():
