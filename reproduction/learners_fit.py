@@ -82,7 +82,7 @@ class Learner:
             methods=(self.method,),
             candidate=ModelSettings(name=self.model, dim=DIM),
             exposure=ModelSettings(name=self.exposure[0], dim=DIM),
-            training=Game(**{"epochs": EPOCHS, "patience": PATIENCE} | self.training),
+            training=Game(epochs=EPOCHS, patience=PATIENCE, **self.training),
             space=Space(**shared | own),
             seed=seed,
         )

@@ -162,8 +162,8 @@ def page(cells: Sequence[Mapping[str, Any]], notes: str) -> str:
         notes.strip(),
         "",
         f"Every learner had {N_TRIALS} trials in every mechanism on seeds "
-        f"{' and '.join(map(str, SEEDS))}, chosen by hits on validation clicks (`shown` by the AUC of "
-        "validation impressions), and then the "
+        f"{' and '.join(map(str, SEEDS))}, chosen by hits on validation clicks (`shown` by the "
+        "AUC of validation impressions), and then the "
         f"reported seeds with the choice. Factorizations have dimension {DIM}, batches of "
         f"{BATCH:,} clicks with {N_NEGATIVES} sampled items each, and a patience of {PATIENCE} "
         "epochs, with no other end in reach. Worlds have 1,200 users and 600 items, each user was "
