@@ -1,0 +1,78 @@
+"""What every method of learning is worth, under equal effort: true values, and gains over ERM.
+
+Six mechanisms of exposure, and Coat, whose random ratings are its truth. Settings are chosen by
+`learners-settings`, and frozen in `reproduction/learners_settings.json`. What is done is not run
+again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from counterplay.errors import ConfigError
+from reproduction.execution import results_of
+from reproduction.grid import Job
+from reproduction.learners_fit import COAT, learnt, setting_of
+from reproduction.learners_settings import SETTINGS, settings
+from reproduction.learners_summary import page, rows, summarised
+
+if TYPE_CHECKING:
+    from reproduction.datasets import Place
+    from reproduction.grid import Result
+
+SOURCES: tuple[str, ...] = (COAT,)
+SEEDS = range(10)
+NOTES = ""
+
+
+class LearnerJob(Job):
+    """Learn by one learner in one world, with the settings that were chosen for it."""
+
+    mechanism: str
+    learner: str
+    seed: Annotated[int, Field(ge=0)]
+    chosen: dict[str, Any]
+
+    @property
+    def label(self) -> str:
+        """Mechanism, learner and seed."""
+        name = self.learner.replace(", ", "-")
+        return f"{self.mechanism}/learners/{name}/seed-{self.seed}"
+
+
+def jobs() -> list[LearnerJob]:
+    """Return all that is reported, world by world."""
+    asked = settings()
+    if not asked.frozen:
+        raise ConfigError(
+            'settings must be frozen before the reported seeds are run; found "frozen": false in '
+            f"'{SETTINGS.name}'; choose them with learners-settings, and set it to true"
+        )
+    return [
+        LearnerJob(mechanism=mechanism, learner=name, seed=seed, chosen=chosen)
+        for seed in SEEDS
+        for mechanism, learners in asked.chosen.items()
+        for name, chosen in learners.items()
+    ]
+
+
+def run(place: Place) -> dict[str, Any]:
+    """Learn in every world of the reported seeds, and return what each learner was worth."""
+    found = results_of(jobs(), place, learnt_once)
+    cells = summarised(found)
+    return {
+        "settings": settings().model_dump(mode="json"),
+        "learners": cells,
+        "rows": rows(cells),
+        "pages": {"learners.md": page(cells, NOTES)},
+    }
+
+
+def learnt_once(job: Job, place: Place) -> Result:
+    """Do what a job says."""
+    assert isinstance(job, LearnerJob)
+    here = setting_of(job.mechanism, job.seed, place)
+    found = learnt(here, job.learner, job.chosen)
+    return {"mechanism": job.mechanism, "learner": job.learner, "seed": job.seed, **found}
