@@ -13,6 +13,8 @@ from .methods.ips import ips as ips
 from .methods.opponent import opponent as opponent
 from .methods.ps import ps as ps
 from .methods.shown import shown as shown
+from .methods.softmax import AmongAll as AmongAll
+from .methods.softmax import softmax as softmax
 from .records import Epoch as Epoch
 from .records import Fit as Fit
 from .records import Meter as Meter
