@@ -21,6 +21,8 @@ from .methods.ps import ps as ps
 from .methods.rd import rd as rd
 from .methods.relmf import relmf as relmf
 from .methods.shown import shown as shown
+from .methods.softmax import AmongAll as AmongAll
+from .methods.softmax import softmax as softmax
 from .records import Epoch as Epoch
 from .records import Fit as Fit
 from .records import Meter as Meter

@@ -93,6 +93,14 @@ class Attention(Scorer):
         """Return the logits of `items` `[B, K]` after what `history` lets each query see."""
         return self.item.products(self._queries(history), items) + self._biases(items)
 
+    def beside(
+        self, users: Tensor, items: Tensor, shared: Tensor, history: History | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the logits of `items` `[B, K]` and of `shared` `[N]`: one encoding for both."""
+        queries = self._queries(history)
+        of_shared = torch.addmm(self.bias[shared].T, queries, rows(self.item.table(), shared).T)
+        return self.item.products(queries, items) + self._biases(items), of_shared
+
     def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of all items: one encoding a window, one matrix product."""
         return torch.addmm(self.bias.T, self._queries(history), self.item.table().T)

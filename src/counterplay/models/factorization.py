@@ -25,6 +25,14 @@ class Factorized(PairScorer):
         vectors, biases = self.user_side(self.user(users))
         return self.item.products(vectors, items) + biases
 
+    def beside(
+        self, users: Tensor, items: Tensor, shared: Tensor, history: History | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the logits of `items` `[B, K]` and of `shared` `[N]`, by a matrix product."""
+        vectors, biases = self.user_side(self.user(users))
+        of_shared = torch.addmm(biases, vectors, self.item(shared).T)
+        return self.item.products(vectors, items) + biases, of_shared
+
     def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of all items: one matrix product."""
         vectors, biases = self.user_side(self.user(users))

@@ -91,6 +91,13 @@ class Scorer(nn.Module):
         """Return the logits of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""
         raise NotImplementedError
 
+    def beside(
+        self, users: Tensor, items: Tensor, shared: Tensor, history: History | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the logits of `items` `[B, K]`, and of `shared` `[N]` for every user, `[B, N]`."""
+        everybody = shared.expand(len(users), -1)
+        return self(users, items, history), self(users, everybody, history)
+
     def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of all items for `users` `[B]`, `[B, n_items]`, free to be changed."""
         everything = torch.arange(self.n_items, device=users.device)

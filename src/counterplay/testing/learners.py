@@ -106,6 +106,14 @@ class ScorerContract:
         each = model(users, everything, history)
         torch.testing.assert_close(model.score_all(users, history), each)
 
+    def test_items_that_queries_share_score_as_items_of_their_own(self) -> None:
+        model = self._model()
+        users, items, history = self._query(model)
+        shared = torch.arange(model.n_items)[::2]
+        own, others = model.beside(users, items, shared, history)
+        torch.testing.assert_close(own, model(users, items, history))
+        torch.testing.assert_close(others, model(users, shared.expand(len(users), -1), history))
+
     def test_a_loaded_state_scores_the_same(self) -> None:
         model = self._model()
         query, other = self._query(model), copy.deepcopy(model)

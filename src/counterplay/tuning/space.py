@@ -11,7 +11,7 @@ from counterplay.evaluation.estimators import ESTIMATORS, known
 from counterplay.evaluation.propensities import OpponentSettings
 from counterplay.evaluation.stage import Evaluation, Share
 from counterplay.learning.config import Game
-from counterplay.learning.methods import FROM_CLICKS, method_of
+from counterplay.learning.methods import method_of
 from counterplay.metrics.measures import Protocol, RowMetric
 from counterplay.models.registry import ModelName, ModelSettings
 from counterplay.runs.config import Method, RunConfig, ValidationSettings, config_of
@@ -110,7 +110,7 @@ class Tuning(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    methods: Annotated[tuple[Method, ...], Field(min_length=1)] = FROM_CLICKS
+    methods: Annotated[tuple[Method, ...], Field(min_length=1)] = ("erm", "ps", "acl")
     trials: _Whole = 20
     candidate: ModelSettings = ModelSettings()
     exposure: ModelSettings = ModelSettings()

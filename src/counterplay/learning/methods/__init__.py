@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 METHODS: dict[str, str | type[Method[Any]]] = {  # names, so that torch is loaded only when used
     "erm": "counterplay.learning.methods.erm:Erm",
+    "softmax": "counterplay.learning.methods.softmax:Softmax",
     "ps": "counterplay.learning.methods.ps:Ps",
     "acl": "counterplay.learning.methods.acl:Acl",
     "shown": "counterplay.learning.methods.shown:Shown",
@@ -28,6 +29,7 @@ METHODS: dict[str, str | type[Method[Any]]] = {  # names, so that torch is loade
 }
 ABOUT = {  # what a report says of a candidate; a method that is not here goes by its name
     "erm": "plain learning, in which every row counts alike",
+    "softmax": "plain learning, each observed item against all others",
     "ps": "weights, which raise rows that an exposure model finds unlikely",
     "acl": "the game, against an exposure model that looks for the worst weights",
     "shown": "impressions: what users clicked among what they were shown",
@@ -39,7 +41,6 @@ ABOUT = {  # what a report says of a candidate; a method that is not here goes b
 }
 # Players that a method makes itself; others are given.
 MADE = ("link", "examination", "item_losses", "benchmark")
-FROM_CLICKS = ("erm", "ps", "acl", "dro", "rd", "relmf")  # methods that need nothing else of a log
 
 
 def method_of(name: str) -> type[Method[Any]]:

@@ -1,0 +1,94 @@
+"""Plain learning by a softmax: the observed item against all others, or against a sample of them.
+
+    min over f    mean[ log( e^(f_i) + Σ over S  e^(f_j) / (n · q_j) ) − f_i ]
+
+S has n items that are drawn with probabilities q, for a batch at a time: dividing by n·q makes the
+sum unbiased for the one over all items. The observed item itself is left out of S. Where n is no
+smaller than the number of items, S is all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Unpack
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from counterplay.errors import DataError
+from counterplay.learning.config import Training
+from counterplay.learning.fitting import FitOptions, fit
+from counterplay.learning.method import Method
+from counterplay.seeding import Streams
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+    from counterplay.data.interactions import Interactions
+    from counterplay.learning.batches import Batch
+    from counterplay.learning.records import Fit, Meter
+    from counterplay.models.scorer import Scorer
+
+
+class AmongAll(Training):
+    """What a softmax adds."""
+
+    n_negatives: Annotated[int, Field(ge=0, le=0)] = 0  #: None: the batch has a sample of its own.
+    n_shared: Annotated[int, Field(ge=1)] = 512  #: Items that are drawn for a batch; n.
+
+
+class Softmax(Method[AmongAll]):
+    """The candidate alone."""
+
+    settings = AmongAll
+    searched = (("training.n_shared", (64, 4096)),)
+
+    def __init__(self, players: Mapping[str, Scorer], log: Interactions, config: AmongAll) -> None:
+        if log.rating is not None:
+            raise DataError(
+                "the method softmax ranks items, and predicts no ratings; found a log with "
+                "ratings; drop them, or choose another method"
+            )
+        super().__init__(players, log, config)
+        counts = np.bincount(log.item, minlength=log.n_items) + 1.0
+        chances = counts**config.negatives_exponent
+        chances /= chances.sum()
+        self._upto = np.cumsum(chances)  # [n_items]
+        # What is added to the logits of drawn items, [n_items]: −log(n · q).
+        self._correction = torch.from_numpy(-np.log(config.n_shared * chances)).float()
+
+    def begin(self, epoch: int) -> None:
+        """Draw from a stream of the epoch's own."""
+        self._rng = Streams(self.config.seed).numpy("shared items", epoch)
+
+    def step(self, batch: Batch, meter: Meter) -> None:
+        """Move f down the gradient of its mean loss."""
+        shared, correction = self._drawn()  # [N], [N]
+        own = batch.items[:, :1]  # [B, 1]
+        f, others = self.candidate.beside(batch.users, own, shared, batch.history)  # [B, 1], [B, N]
+        others = (others + correction).masked_fill(own == shared, -math.inf)
+        loss = (torch.logsumexp(torch.cat([f, others], 1), 1) - f[:, 0]).mean()
+        self.optimizers["candidate"].step(loss)
+        meter.add(len(batch.users), candidate_loss=loss)
+
+    def _drawn(self) -> tuple[Tensor, Tensor]:
+        """Return the items of a batch's sample, and what corrects for how they were drawn."""
+        n_items, device = self.log.n_items, self.config.device
+        if self.config.n_shared >= n_items:
+            return torch.arange(n_items, device=device), torch.zeros(n_items, device=device)
+        points = self._rng.random(self.config.n_shared)
+        drawn = torch.from_numpy(np.searchsorted(self._upto[:-1], points, side="right"))
+        return drawn.to(device), self._correction[drawn].to(device)
+
+
+def softmax(
+    candidate: Scorer, log: Interactions, config: AmongAll, **options: Unpack[FitOptions]
+) -> Fit:
+    """Tell the items of a log from all others by a softmax; f is changed in place.
+
+    For `options` see `erm`.
+    """
+    return fit(Softmax({"candidate": candidate}, log, config), **options)
