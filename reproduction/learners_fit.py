@@ -65,7 +65,8 @@ class Learner:
 
     model: str
     method: str
-    training: Settings = field(default_factory=dict)
+    training: Settings = field(default_factory=dict)  # as of the game
+    fixed: Settings = field(default_factory=dict)  # the same of another method, by whole names
     exposure: tuple[str, ...] = ("gmf",)  # models of exposure to choose from
 
     @property
@@ -77,7 +78,12 @@ class Learner:
         """Return what is searched, as the library's tuning describes it."""
         batch = BATCH * (IMPRESSIONS_A_CLICK if self.needs == "impressions" else 1)
         shared: Settings = {"batch_size": batch, "n_negatives": N_NEGATIVES, "rate": RATE, "l2": L2}
-        own: Settings = {"alpha": ALPHA, "exposure_dim": (2, DIM), "exposure": self.exposure[1:]}
+        own: Settings = {
+            "alpha": ALPHA,
+            "exposure_dim": (2, DIM),
+            "dim": DIM,
+            "exposure": self.exposure[1:],
+        }
         return Tuning(
             methods=(self.method,),
             candidate=ModelSettings(name=self.model, dim=DIM),
@@ -88,14 +94,31 @@ class Learner:
         )
 
 
+_POPULAR = ("pop",)  # exposure goes with popularity
 LEARNERS = {
     "erm": Learner("gmf", "erm"),
     "ps": Learner("gmf", "ps", exposure=("pop", "gmf")),
     "acl, paper": Learner("gmf", "acl", {"recipe": "paper"}),
     "acl, stable": Learner("gmf", "acl", {"recipe": "stable"}),
     "acl, clicks": Learner("gmf", "acl", {"weigh": "observed", "link": {"learn": False}}),
+    "dro, items": Learner("gmf", "dro"),
+    "dro, clicks": Learner("gmf", "dro", fixed={"training.group": "click"}),
+    "dro, cvar": Learner("gmf", "dro", fixed={"training.ball": "cvar"}),
+    "rd": Learner("gmf", "rd", exposure=("pop", "gmf")),
+    "rd, benchmarked": Learner(
+        "gmf", "rd", fixed={"training.benchmarked": True}, exposure=("pop", "gmf")
+    ),
+    "relmf": Learner("gmf", "relmf", fixed={"training.propensities": "popularity"}),
+    "softmax": Learner("gmf", "softmax"),
     "ips": Learner("gmf", "ips"),
     "shown": Learner("gmf", "shown"),
+    "knn": Learner("knn", "erm"),
+    "ease": Learner("ease", "erm"),
+    "ease, ps": Learner("ease", "ps", exposure=_POPULAR),
+    "ease, ips": Learner("ease", "ips"),
+    "ials": Learner("ials", "erm"),
+    "ials, ps": Learner("ials", "ps", exposure=_POPULAR),
+    "ials, ips": Learner("ials", "ips"),
 }
 
 
@@ -179,6 +202,7 @@ def trials_of(name: str, here: Setting, n: int) -> list[Settings]:
     ranges = searched(tuning, learner.method)
     free = {key: ends for key, ends in ranges.items() if len(set(ends)) > 1}
     points = qmc.Halton(max(len(free), 1), rng=0).random(n - 1)
+    first |= learner.fixed
     return [first] + [
         first | {key: _at(ends, x) for (key, ends), x in zip(free.items(), point, strict=False)}
         for point in points

@@ -38,9 +38,9 @@ def test_every_learner_has_as_many_different_trials_within_what_is_searched(
     learner = LEARNERS[name]
     ranges = searched(learner.tuning(100), learner.method)
     for settings in trials:
-        assert settings.keys() == ranges.keys()
-        for key, value in settings.items():
-            ends = ranges[key]
+        assert settings.keys() == ranges.keys() | learner.fixed.keys()
+        for key, ends in ranges.items():
+            value = settings[key]
             assert value in ends if isinstance(value, str) else ends[0] <= value <= ends[-1]
 
 

@@ -46,6 +46,7 @@ class Method(Generic[Settings]):
     needs: ClassVar[Literal["impressions", "propensities", "ratings"] | None] = None
     # What tuning searches besides what the candidate has, in the same form (`Scorer.searched`).
     searched: ClassVar[Searched] = ()
+    unsearched: ClassVar[tuple[str, ...]] = ()  # what the candidate has and the method does not use
     remedy: ClassVar[str] = "choose another exposure model"  # where its weights have no effect
     judges: ClassVar[bool] = False  # whether it judges fixed candidates instead of training one
     impressions: Interactions | None = None  # what was shown, for exposure_from=impressions

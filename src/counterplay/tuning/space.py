@@ -173,9 +173,11 @@ class Tuning(BaseModel):
 
 def searched(config: Tuning, method: Method) -> dict[str, tuple[Any, ...]]:
     """Return the range, or the choices, of every setting that a method's trials search."""
-    wanted = (*config.candidate.kind.searched, *method_of(method).searched)
+    kind = method_of(method)
     ranges: dict[str, tuple[Any, ...]] = {
-        key: getattr(config.space, ends) if isinstance(ends, str) else ends for key, ends in wanted
+        key: getattr(config.space, ends) if isinstance(ends, str) else ends
+        for key, ends in (*config.candidate.kind.searched, *kind.searched)
+        if key not in kind.unsearched
     }
     if "candidate.dim" in ranges:
         ranges["candidate.dim"] = _dimensions(config.candidate.dim, *ranges["candidate.dim"])

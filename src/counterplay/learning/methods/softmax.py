@@ -45,6 +45,7 @@ class Softmax(Method[AmongAll]):
 
     settings = AmongAll
     searched = (("training.n_shared", (64, 4096)),)
+    unsearched = ("training.n_negatives",)
 
     def __init__(self, players: Mapping[str, Scorer], log: Interactions, config: AmongAll) -> None:
         if log.rating is not None:
