@@ -27,6 +27,7 @@ NAMES = (
     "shuffling",
     "quality",
     "ranking",
+    "classical",
     "uncertainty",
     "dials",
     "open_bandit",
