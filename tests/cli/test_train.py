@@ -25,6 +25,25 @@ def test_a_model_is_trained(dataset: Path, tmp_path: Path, run: Run) -> None:
     assert (tmp_path / "run" / "run.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("method", "setting", "parts"),
+    [
+        ("dro", "training.radius=0.5", ("dro: gmf,", "effective sample")),
+        ("rd", "training.gamma=3", ("rd: gmf against pop", "propensities", "β 0.00, 1.00, 0.00")),
+        ("relmf", "training.floor=0.01", ("relmf: gmf,", "propensities", "effective sample")),
+        ("dr", "training.floor=0.5", ("dr: gmf against imputation against pop", "propensities")),
+    ],
+)
+def test_siblings_of_the_game_are_trained(
+    method: str, setting: str, parts: tuple[str, ...], dataset: Path, tmp_path: Path, run: Run
+) -> None:
+    exposure = ("--exposure", "pop") if method in ("rd", "dr") else ()
+    asked = ("--method", method, "--set", setting, *exposure, *FAST)
+    outcome = run("train", dataset, "--out", tmp_path / "run", *asked)
+    assert outcome.code == 0, outcome.err
+    assert all(part in outcome.out for part in parts), outcome.out
+
+
 def test_json_and_a_file_of_settings(dataset: Path, tmp_path: Path, run: Run) -> None:
     (tmp_path / "run.toml").write_text('method = "erm"\n[candidate]\nname = "cf"\n')
     settings = ("--config", tmp_path / "run.toml", *FAST, "--json")

@@ -149,19 +149,21 @@ def test_a_step_by_hand(known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_model_predicts_ratings(name: ModelName, ratings: cp.Interactions) -> None:
     models = [
         build(name, ratings, dim=4, length=9, generator=torch.Generator().manual_seed(seed))
-        for seed in range(3)
+        for seed in range(2)
     ]
-    config = Joint(epochs=30, rate=0.05, imputation_rate=0.05, batch_size=64)
-    found = dr(models[0], models[1], models[2], ratings, config)
+    hard = name in ("mlp", "attn")  # so few rows tell them the mean alone, by erm as well
+    config = Joint(epochs=6 if hard else 20, rate=0.05, imputation_rate=0.05, batch_size=64)
+    found = dr(models[0], models[1], build("pop", ratings), ratings, config)
     (batch,) = Batches(ratings, Joint(batch_size=10_000), models[0]).epoch(cp.Streams(0), 0)
     with torch.no_grad():
         predicted = found.candidate(*batch.query)
     assert batch.ratings is not None
-    most = 1.1 if name in ("mlp", "attn") else 0.3  # those two find only the mean by erm as well
-    assert float((predicted - batch.ratings).abs().mean()) < most  # their deviation is 1
-    assert found.epochs[-1].imputation_loss is not None
-    assert found.epochs[0].imputation_loss is not None
-    assert found.epochs[-1].imputation_loss < found.epochs[0].imputation_loss
+    most = 1.2 if hard else 0.3  # their mean is 3, their deviation 1
+    assert float((predicted - batch.ratings).abs().mean()) < most
+    first, last = found.epochs[0].imputation_loss, found.epochs[-1].imputation_loss
+    assert first is not None
+    assert last is not None
+    assert last < first
 
 
 def test_fitted_propensities_are_near_the_true_ones() -> None:

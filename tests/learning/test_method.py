@@ -13,7 +13,7 @@ from counterplay.learning.method import Method
 from counterplay.learning.methods import METHODS, method_of
 from counterplay.runs.config import config_of, run_config
 from counterplay.runs.training import load_run
-from counterplay.tuning.space import Tuning, searched
+from counterplay.tuning.space import Tuning, first_settings, searched
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OWN = "own_method:Bpr"
@@ -105,6 +105,16 @@ def test_without_settings_of_its_own_it_has_their_defaults() -> None:
     found = config.of_method()
     assert (type(found).__name__, found.rate) == ("BprSettings", 0.5)
     assert found.margin == 0.0  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", [each for each in METHODS if each != "dr"])  # of ratings
+def test_tuning_begins_with_the_defaults_of_each_method(name: str) -> None:
+    config = Tuning.model_validate({"methods": [name]})
+    log = cp.read({"user": [0, 0, 1, 1], "item": [0, 1, 1, 2]})
+    settings = first_settings(config, name, log)
+    assert settings.keys() == searched(config, name).keys()
+    assert {key for key, _ in method_of(name).searched} <= settings.keys()
+    config.run_config(name, log, settings)  # all of them are settings of the method
 
 
 def test_tuning_searches_what_it_says(dataset: Path, tmp_path: Path) -> None:

@@ -93,7 +93,8 @@ def _show(record: dict[str, Any], out: Path) -> None:
     from counterplay.report.words import metric, number
 
     configuration = record["configuration"]
-    names = [configuration[role]["name"] for role in record["parameters"]]
+    models = [configuration.get(role, {"name": role}) for role in record["parameters"]]
+    names = [model["name"] for model in models]
     counts = " and ".join(f"{count:,}" for count in record["parameters"].values())
     done = f"{len(record['epochs'])}, the best is {record['best_epoch']}; {record['stopped']}"
     rows = {
@@ -109,7 +110,9 @@ def _show(record: dict[str, Any], out: Path) -> None:
     last = record["epochs"][max(record["best_epoch"], 0)]
     if last["propensity"]:
         low, mean, high = last["propensity"]
-        beta = ", ".join(f"{value:.2f}" for value in last["beta"])
-        spread = f"{low:.3f} to {high:.3f}, mean {mean:.3f}"
-        rows["propensities"] = f"{spread}; effective sample {last['ess']:.0%}; β {beta}"
+        rows["propensities"] = f"{low:.3f} to {high:.3f}, mean {mean:.3f}"
+    if last["ess"] is not None:
+        rows["weights"] = f"effective sample {last['ess']:.0%}"
+    if last["beta"]:
+        rows["link"] = "β " + ", ".join(f"{value:.2f}" for value in last["beta"])
     console.print_pairs(rows | {"written to": str(out)})
