@@ -105,7 +105,7 @@ def _inverse(clicks: sparse.csr_array, ridge: float) -> NDArray[np.float64]:
     def put(rows: slice, found: Any) -> None:
         products[rows, rows.start :] = found
 
-    item_products(clicks, clicks, put, half=True)
+    item_products(clicks, put, half=True)
     products[np.diag_indices(n_items)] += ridge
     factor, failed = lapack.dpotrf(products.T, lower=1, clean=0, overwrite_a=1)
     if not failed:
