@@ -75,7 +75,7 @@ class Ease(FromOwnItems):
         if weights is None:
             for begin in range(0, n_items, _COLUMNS):
                 rows = slice(begin, begin + _COLUMNS)
-                found[rows] = -inverse[rows] / diagonal
+                found[rows] = inverse.T[rows] / -diagonal  # symmetric: rows are faster so
         else:
             targets = clicks_of(log, weights).tocsc()
             for begin in range(0, n_items, _COLUMNS):
