@@ -1,8 +1,9 @@
 """ease, ials and knn on MovieLens-1M against what they are made of, and what they reach.
 
 ease against the inversion of its matrix, a sweep of ials and all of knn against implicit's. Ours
-and the yardsticks take turns, with as many threads each; the best turn of each counts. Hit@10 and NDCG@10 are those of the
-last item of each user by full ranks, with the default settings, none of them chosen on test rows.
+and the yardsticks take turns, with as many threads each; the best turn of each counts. Hit@10 and
+NDCG@10 are those of the last item of each user by full ranks, with the default settings, none of
+them chosen on test rows.
 """
 
 from __future__ import annotations
