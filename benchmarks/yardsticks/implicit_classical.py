@@ -15,7 +15,8 @@ from implicit.nearest_neighbours import CosineRecommender
 from scipy.sparse import csr_matrix
 
 given = np.load(sys.argv[1])
-dim, sweeps, neighbours = (int(given[name]) for name in ("dim", "sweeps", "neighbours"))
+names = ("dim", "sweeps", "neighbours", "threads")
+dim, sweeps, neighbours, threads = (int(given[name]) for name in names)
 alpha, ridge = float(given["confidence"]), float(given["ridge"])
 ones = np.ones(len(given["user"]), dtype=np.float32)
 log = csr_matrix((ones, (given["user"], given["item"])))
@@ -24,7 +25,11 @@ confidence = log * np.float32(1 + alpha)
 
 def train(iterations: int) -> tuple[float, AlternatingLeastSquares]:
     model = AlternatingLeastSquares(
-        factors=dim, regularization=ridge, iterations=iterations, num_threads=2, random_state=1
+        factors=dim,
+        regularization=ridge,
+        iterations=iterations,
+        num_threads=threads,
+        random_state=1,
     )
     begin = time.perf_counter()
     model.fit(confidence, show_progress=False)
@@ -42,7 +47,7 @@ held = ridge * ((users**2).sum() + (items**2).sum())
 cosine = float("inf")
 for _ in range(2):
     begin = time.perf_counter()
-    CosineRecommender(K=neighbours, num_threads=2).fit(log, show_progress=False)
+    CosineRecommender(K=neighbours, num_threads=threads).fit(log, show_progress=False)
     cosine = min(cosine, time.perf_counter() - begin)
 print(
     json.dumps(

@@ -64,8 +64,8 @@ def test_blocks_of_items_make_no_difference(
     log = cp.read({"user": rng.integers(0, 40, 600), "item": rng.integers(0, 31, 600)})
     weights = rng.uniform(0.5, 2, len(log)) if weighted else None
     found = []
-    for products, columns in ((1 << 18, 256), (31 * 4, 7)):
-        monkeypatch.setattr("counterplay.models.solved._PRODUCTS", products)
+    for items, columns in ((64, 256), (4, 7)):
+        monkeypatch.setattr("counterplay.models.solved._ITEMS", items)
         monkeypatch.setattr("counterplay.models.ease._COLUMNS", columns)
         model = build("ease", log, ridge=2.0)
         assert isinstance(model, Ease)

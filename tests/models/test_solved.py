@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 import counterplay as cp
 from counterplay.data.histories import Histories
@@ -20,7 +21,7 @@ from counterplay.learning.methods.ps import Ps, ps
 from counterplay.learning.methods.shown import Shown
 from counterplay.models.registry import build
 from counterplay.models.scorer import History, Scorer
-from counterplay.models.solved import FromOwnItems, Solved, clicks_of
+from counterplay.models.solved import FromOwnItems, Solved, clicks_of, item_products
 from counterplay.testing import ScorerContract
 from counterplay.testing.learners import checkerboard, ranks_of_withheld
 from counterplay.testing.notes import without_notes
@@ -221,3 +222,26 @@ def test_validation_and_callbacks_see_the_computed_model() -> None:
         callbacks=[lambda epoch: told.append(epoch.validation)],
     )
     assert told == [1.0]
+
+
+@pytest.mark.parametrize("faster", [0, 10**9])  # always sparse, always dense
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_products_of_items_are_those_of_the_whole_matrix(
+    faster: int, half: bool, weighted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counterplay.models.solved._FASTER", faster)
+    monkeypatch.setattr("counterplay.models.solved._ITEMS", 3)
+    log = repeated_log()
+    weights = np.random.default_rng(0).uniform(0.1, 2, len(log)) if weighted else None
+    clicks = clicks_of(log, weights)
+    found = np.full((log.n_items, log.n_items), np.nan)
+
+    def put(rows: slice, values: NDArray[np.float32]) -> None:
+        found[rows, rows.start if half else 0 :] = values
+
+    item_products(clicks, put, half=half)
+    dense = clicks.toarray().astype(np.float64)
+    wanted = dense.T @ dense
+    kept = np.arange(log.n_items) >= np.arange(log.n_items)[:, None] if half else wanted >= 0
+    np.testing.assert_allclose(found[kept], wanted[kept], rtol=1e-5)

@@ -80,7 +80,7 @@ class Ease(FromOwnItems):
         if weights is None:
             for begin in range(0, n_items, _COLUMNS):
                 rows = slice(begin, begin + _COLUMNS)
-                found[rows] = -inverse[rows] / diagonal
+                found[rows] = inverse.T[rows] / -diagonal  # symmetric: rows are faster so
         else:
             targets = clicks_of(log, weights).tocsc()
             for begin in range(0, n_items, _COLUMNS):
@@ -110,7 +110,7 @@ def _inverse(clicks: sparse.csr_array, ridge: float) -> NDArray[np.float64]:
     def put(rows: slice, found: Any) -> None:
         products[rows, rows.start :] = found
 
-    item_products(clicks, clicks, put, half=True)
+    item_products(clicks, put, half=True)
     products[np.diag_indices(n_items)] += ridge
     factor, failed = lapack.dpotrf(products.T, lower=1, clean=0, overwrite_a=1)
     if not failed:

@@ -64,7 +64,7 @@ class Neighbours(FromOwnItems):
             places[rows] = nearest
             similarities[rows] = np.take_along_axis(found, nearest, axis=1)
 
-        item_products(clicks, clicks, keep)
+        item_products(clicks, keep)
         self.places.copy_(torch.from_numpy(places))
         self.similarities.data.copy_(torch.from_numpy(similarities).clamp_(min=0))
 
