@@ -23,8 +23,6 @@ from reproduction import (
     exposure_evaluation,
     exposure_settings,
     headroom,
-    learners,
-    learners_settings,
     random_clicks,
     randomised,
     recipes,
@@ -62,8 +60,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     "exposure-settings": exposure_settings,
     "exposure": exposure,
     "exposure-evaluation": exposure_evaluation,
-    "learners-settings": learners_settings,
-    "learners": learners,
 }
 ABOUT = (
     "# What methods and estimators are worth",
