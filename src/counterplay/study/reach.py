@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Dials = tuple[float, float]
 
 _OF_IMPRESSIONS = {name for name, each in ESTIMATORS.items() if each.needs == "impressions"}
-_MOST_USERS = 100_000_000  # of an arm; a difference that needs more is not worth a test
+_MOST_USERS = 10_000_000  # of an arm; a difference that needs more is not worth a test
 
 
 def holds(dials: DialsRecord, leads: list[LeadMap]) -> str | None:
