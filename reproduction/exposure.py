@@ -27,13 +27,13 @@ NOTES = """
   reason: in `position-bias`, sparse, seed 100, at the truest epoch and the best of three l2, the
   true ρ gave 3.53, learnt ρ 3.44, and none 3.88. Probably a low position tells what the old system
   knew, and examination explains that away.
-- *Density.* Dense logs leave less to gain: `perfect` is 16 to 24 % above `erm` there, and 57 to 97 %
-  in sparse ones. `shown` is worth more in all 12 kinds of worlds beyond chance. It makes up 31 to
-  44 % of that distance in dense worlds, where a gain of 10 % would take 41 to 61 % of it, and 15 to 29 %
-  in sparse ones.
+- *Density.* Dense logs leave less to gain: `perfect` is 16 to 24 % above `erm` there, and 57 to
+  97 % in sparse ones. `shown` is worth more in all 12 kinds of worlds beyond chance. It makes up 31
+  to 44 % of that distance in dense worlds, where a gain of 10 % would take 41 to 61 % of it, and 15
+  to 29 % in sparse ones.
 - *Weights on clicks* (`ips`, `ps`, `acl`) change less. The game, whose opponent stays near what
-  was shown here, gains beyond chance in 5 kinds of worlds, at most 4.9 %, and loses in 1. Hits on validation clicks reward
-  agreement with the old exposure, so they tend to choose weak weights: see
+  was shown here, gains beyond chance in 5 kinds of worlds, at most 4.9 %, and loses in 1. Hits on
+  validation clicks reward agreement with the old exposure, so they tend to choose weak weights: see
   `exposure-settings.md`. In `uniform` they are little more than noise, and chose an l2 for `ips`
   that is too small.
 - *Stopping.* Hits on 2,000 validation clicks are noisy, and a fit may stop before it has learnt
