@@ -67,3 +67,15 @@ def test_shrinking_lowers_what_few_users_say() -> None:
         float(model.effects(torch.tensor([j]), torch.tensor([[i]]))) for j, i in ((0, 1), (2, 3))
     )
     assert (often, once) == pytest.approx((10 / 20, 1 / 11))
+
+
+def test_an_item_without_rows_has_no_neighbours_and_no_score() -> None:
+    whole = cp.read({"user": [0, 0, 1, 1, 2], "item": [0, 1, 0, 1, 2]})
+    log = whole.take(np.arange(4))
+    model = build("knn", log, neighbours=2, shrink=0.0)
+    assert isinstance(model, Neighbours)
+    model.solve(log)
+    scores = model.score_all(torch.arange(3))
+    assert bool(torch.isfinite(scores).all())
+    assert scores[:, 2].tolist() == [0, 0, 0]
+    assert scores[0, 0] > 0

@@ -124,7 +124,10 @@ def test_estimators_follow_from_the_data(split: cp.Split) -> None:
     ("values", "expected"),
     [
         ({"candidates": ()}, "needs candidates to train"),
-        ({"candidates": ("pop",), "feedback": "ratings"}, "needs candidates to train"),
+        ({"candidates": (), "scores": {"ours": "a.csv"}}, "found scores alone"),
+        ({"candidates": ("erm", "dr")}, "'dr' needs ratings"),
+        ({"candidates": ("pop", "ease-ips")}, "'ease-ips' needs propensities"),
+        ({"candidates": ("shown",)}, "'shown' needs impressions"),
         ({"candidates": ("erm", "erm")}, "a name of its own .* found 'erm'"),
         ({"runs": {"erm": {}}}, "found 'erm'"),
         ({"scores": {"pop": "a.csv"}}, "found 'pop'"),

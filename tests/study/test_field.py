@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import counterplay as cp
+from counterplay.models import ease
 from counterplay.models.ease import Ease
 from counterplay.study import field
 from counterplay.study.config import StudyConfig
@@ -66,6 +67,34 @@ def test_a_file_among_the_candidates_is_given_scores(tmp_path: Path) -> None:
         settings(candidates=["pop", str(file), str(other)])
     with pytest.raises(ValueError, match=r"a candidate must be .* found '.*gone\.csv'"):
         settings(candidates=["pop", str(tmp_path / "gone.csv")])
+
+
+def test_a_file_does_not_take_the_place_of_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for word in ("mlp-acl", "ease"):
+        Path(word).write_text("user,item,score\n")
+    assert settings(candidates=["mlp-acl", "ease"]).scores == {}
+
+
+def test_named_candidates_that_predict_no_ratings_are_refused() -> None:
+    split = split_of(rating=[3.0, 4.0] * 100)
+    for word in ("pop", "ease", "softmax", "relmf"):
+        config = settings(candidates=("erm", word), feedback="ratings")
+        assert word in config.names
+        with pytest.raises(cp.ConfigError, match=word):
+            config.check(split, world=False)
+
+
+def test_a_named_model_without_room_is_refused_before_training(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config, split = settings(candidates=("pop", "ease")), split_of()
+    config.check(split, world=False)
+    monkeypatch.setattr(ease, "_A_PAIR", 2**40)
+    with pytest.raises(cp.ConfigError, match=r"ease must hold"):
+        config.check(split, world=False)
 
 
 def test_the_field_follows_from_what_the_log_has() -> None:

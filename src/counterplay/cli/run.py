@@ -152,8 +152,9 @@ def demo(
 ) -> None:
     """Run a complete study in a simulated world with known truth (one or two minutes).
 
-    A past recommender shows items to simulated users, and they click. Three methods learn from the
-    clicks. The study evaluates them offline and in an online test, and compares both to the truth.
+    A past recommender shows items to simulated users, and they click. Seven candidates learn from
+    the clicks. The study evaluates them offline and in an online test, and compares both to the
+    truth.
 
     Example: counterplay demo --out demo
     """

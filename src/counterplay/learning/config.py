@@ -176,7 +176,7 @@ class Bounded(Weighted):
 
     _observed_only: ClassVar[bool] = True
 
-    gamma: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 2.0  #: Γ; 1 is propensity scoring.
+    gamma: Annotated[float, Field(ge=1, le=1e6)] = 2.0  #: Γ; 1 is propensity scoring.
     #: Whether weights are the worst for the difference to a benchmark, which is learnt by ps.
     benchmarked: bool = False
 

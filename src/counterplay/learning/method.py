@@ -56,9 +56,10 @@ class Method(Generic[Settings]):
     def __init__(self, players: Mapping[str, Scorer], log: Interactions, config: Settings) -> None:
         for role, given in players.items():
             self.check_player(role, type(given))
-        if log.is_explicit and isinstance(players.get("candidate"), Solved):
+        candidate = players.get("candidate")
+        if log.is_explicit and isinstance(candidate, Solved):
             raise ConfigError(
-                f"{type(players['candidate']).__name__} ranks items and predicts no ratings; found "
+                f"{candidate.name} ranks items and predicts no ratings; found "
                 "a log with ratings; leave the ratings out, or choose another model"
             )
         self.log, self.config = log, config
@@ -75,10 +76,10 @@ class Method(Generic[Settings]):
         if not issubclass(kind, Solved) or (role == "candidate" and cls.weighs_rows()):
             return
         able = ", ".join(name for name in METHODS if method_of(name).weighs_rows())
-        advice = f", or one of the methods {able}" if role == "candidate" else ""
+        advice = f", or --method with one of {able}" if role == "candidate" else ""
         raise ConfigError(
-            f"the {role} model of {cls.__name__} must learn by gradients; found {kind.__name__}, "
-            f"which is computed at once; choose another model{advice}"
+            f"the {role} model of {cls.__name__.lower()} must learn by gradients; found "
+            f"{kind.name}, which is computed at once; choose another model{advice}"
         )
 
     @classmethod

@@ -66,11 +66,17 @@ class ModelSettings(BaseModel):
     blocks: Annotated[int, Field(ge=1)] = 2
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
     use_features: bool = True  # whether features are used where the log has them
-    ridge: Annotated[float, Field(gt=0)] | None = None  # ℓ2, for ease and ials; None: by the model
-    memory: Annotated[float, Field(gt=0)] = 4.0  # GiB that the matrix of ease may take
+    ridge: Annotated[float, Field(gt=0, le=1e12)] | None = (
+        None  # ℓ2, for ease and ials; None: by the model
+    )
+    memory: Annotated[float, Field(gt=0, allow_inf_nan=False)] = (
+        4.0  # GiB that the matrix of ease may take
+    )
     neighbours: Annotated[int, Field(ge=1)] = 50  # kept for each item, for knn
-    shrink: Annotated[float, Field(ge=0)] = 10.0  # of similarities of rare items, for knn
-    confidence: Annotated[float, Field(gt=0)] = 3.0  # in what is observed, α, for ials
+    shrink: Annotated[float, Field(ge=0, allow_inf_nan=False)] = (
+        10.0  # of similarities of rare items, for knn
+    )
+    confidence: Annotated[float, Field(gt=0, le=1e6)] = 3.0  # in what is observed, α, for ials
     sweeps: Annotated[int, Field(ge=1)] = 10  # over users and items, for ials
 
     def build(self, log: Interactions, generator: torch.Generator | None) -> Scorer:

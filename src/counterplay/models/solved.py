@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -33,6 +33,8 @@ class Solved:
 
     It is fitted by `solve`, which the training loop calls once.
     """
+
+    name: ClassVar[str]  #: What messages call it.
 
     def solve(self, log: Interactions, weights: NDArray[np.float64] | None = None) -> None:
         """Compute it from the rows of a log; `weights` `[n]` have a mean of 1, None means 1."""

@@ -30,6 +30,7 @@ from counterplay.simulation.online import OnlineTest
 from counterplay.study.field import (
     FIELD,
     can_rate,
+    check_can_learn,
     entrant_of,
     field_for,
     known_word,
@@ -93,9 +94,9 @@ class StudyConfig(BaseModel):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The candidates that are trained; not every model predicts ratings."""
-        able = [each for each in self.candidates if self.feedback == "clicks" or can_rate(each)]
-        return *able, *self.runs
+        """The candidates that are trained; of the default field those that predict ratings."""
+        drop = self.feedback == "ratings" and "candidates" not in self.model_fields_set
+        return *(each for each in self.candidates if not drop or can_rate(each)), *self.runs
 
     def for_log(self, split: Split) -> StudyConfig:
         """Return the same with the candidates that this log can teach, if none were named."""
@@ -111,6 +112,7 @@ class StudyConfig(BaseModel):
         losses = set()
         for name in self.names:
             wanted = self.run(name, split)
+            check_can_learn(name, wanted, split, ratings=self.feedback == "ratings")
             wanted.of_method()
             if wanted.training.loss != "squared":
                 check_cutoff(wanted.validation, split)
@@ -156,10 +158,14 @@ class StudyConfig(BaseModel):
         if unsafe or repeated:
             raise ConfigError(
                 "every candidate must have a name of its own that can be a folder's; found "
-                f"'{(unsafe + repeated)[0]}'; rename it"
+                f"'{(unsafe + repeated)[0]}'{'' if unsafe else ' twice'}; rename it, or name it "
+                "once"
             )
         if not self.names:
-            raise ConfigError("a study needs candidates to train; found none; name some")
+            found = "scores alone" if self.scores else "none"
+            raise ConfigError(
+                f"a study needs candidates to train; found {found}; name one more, such as pop"
+            )
 
     def _check_rows(self, split: Split) -> None:
         log = split.interactions

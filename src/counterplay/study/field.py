@@ -12,6 +12,7 @@ from counterplay.models.registry import MODELS, ModelSettings
 
 if TYPE_CHECKING:
     from counterplay.data.splits import Split
+    from counterplay.runs.config import RunConfig
 
 FIELD = ("pop", "ease", "knn", "erm", "ps", "acl")  # where nobody names others
 _SHORT = {"attn": {"epochs": 20, "patience": 5}}  # whose epochs take long
@@ -79,7 +80,10 @@ def without_files(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_file(word: str) -> bool:
-    return word not in MODELS and word not in METHODS and Path(word).is_file()
+    try:
+        return not entrant_of(word)
+    except ConfigError:
+        return Path(word).is_file()
 
 
 def at_once(model: str) -> bool:
@@ -100,6 +104,33 @@ def can_rate(word: str) -> bool:
     """Tell whether a candidate can predict ratings."""
     model = entrant_of(word).model
     return model is None or not at_once(model)
+
+
+def check_can_learn(name: str, run: RunConfig, split: Split, *, ratings: bool) -> None:
+    """Refuse a candidate that has no room, or that the log does not teach."""
+    size, log = run.candidate, split.interactions
+    size.kind.check_size(log.n_items, size)
+    if ratings and at_once(size.name):
+        raise ConfigError(
+            f"all candidates must predict ratings with feedback ratings; found '{name}', which "
+            "ranks items; leave it out"
+        )
+    needs = method_of(run.method).needs
+    there = {
+        "impressions": split.unclicked is not None,
+        "propensities": log.propensity is not None,
+        "ratings": ratings,
+    }
+    if needs is not None and not there[needs]:
+        remedy = {
+            "impressions": "name the column with --clicked",
+            "propensities": "name the column with --propensity",
+            "ratings": "predict them with --feedback ratings",
+        }
+        raise ConfigError(
+            f"the candidate '{name}' needs {needs}; found a log without, or another feedback; "
+            f"{remedy[needs]}, or leave it out"
+        )
 
 
 def field_for(split: Split, *, ratings: bool) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from counterplay.errors import DataError
 from counterplay.learning.config import Training
@@ -38,6 +38,12 @@ class AmongAll(Training):
 
     n_negatives: Annotated[int, Field(ge=0, le=0)] = 0  #: None: the batch has a sample of its own.
     n_shared: Annotated[int, Field(ge=1)] = 512  #: Items that are drawn for a batch; n.
+
+    @model_validator(mode="after")
+    def _has_a_loss_of_its_own(self) -> AmongAll:
+        if self.loss != "logistic":
+            raise ValueError(f"a softmax is a loss of its own, and goes with no loss={self.loss}")
+        return self
 
 
 class Softmax(Method[AmongAll]):
