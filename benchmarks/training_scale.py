@@ -1,7 +1,7 @@
 """Train GMF on a generated log of 20 million rows and 1 million users, in bounded memory.
 
-MovieLens-1M is trained in batches of 8,192 rows, its default; the long log once in the same and once
-in its own default, which grows with the log: an epoch still has five times as many batches as
+MovieLens-1M is trained in batches of 8,192 rows, its default; the long log once in the same and
+once in its own default, which grows with the log: an epoch still has five times as many batches as
 MovieLens has. They take turns; the best turn of each counts.
 """
 
