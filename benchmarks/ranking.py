@@ -25,7 +25,7 @@ from counterplay.models.registry import build
 if TYPE_CHECKING:
     from counterplay.models.registry import ModelName
 
-GOALS: dict[ModelName, float] = {"gmf": 0.5, "attn": 1.0, "mlp": 3.0, "ncf": 3.0}
+GOALS: dict[ModelName, float] = {"gmf": 0.5, "attn": 1.0, "mlp": 2.5, "ncf": 2.5}
 ROUNDS = 4
 N_USERS, N_ITEMS, N_RANKED, BUDGET = 1_000_000, 100_000, 4096, 2**30
 

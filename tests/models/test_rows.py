@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from counterplay.models.rows import dots, products, rows
+from counterplay.models.rows import Bags, bag_sums, dots, products, rows
 
 SHAPES = st.lists(st.integers(1, 4), min_size=1, max_size=3)
 
@@ -70,3 +70,25 @@ def test_rows_that_are_not_there_are_refused(wrong: int, learning: bool) -> None
     table, vectors = torch.ones(3, 2, requires_grad=True), torch.ones(1, 2)
     with torch.set_grad_enabled(learning), pytest.raises(IndexError):
         products(vectors, table, torch.tensor([[0, wrong]]))
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=6), st.integers(1, 5), st.integers(0, 99))
+def test_sums_of_bags_and_their_gradients_equal_the_plain_ones(
+    sizes: list[int], n: int, seed: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    begins = torch.tensor([0, *sizes]).cumsum(0)
+    entries = torch.randint(0, n, (sum(sizes),), generator=generator)
+    bags = Bags(entries, begins, torch.rand(len(entries), generator=generator))
+    factor = torch.randn(len(sizes), 3, generator=generator)
+    start = torch.randn(n, 3, generator=generator)
+    ours, plain = (start.clone().requires_grad_() for _ in range(2))
+    found = bag_sums(ours, bags, bags.by_entry(n))
+    weighted = bags.weights[:, None] * plain[entries]
+    expected = torch.stack([each.sum(0) for each in weighted.split(sizes)])
+    torch.testing.assert_close(found, expected)
+    (found * factor).sum().backward()
+    (expected * factor).sum().backward()
+    torch.testing.assert_close(ours.grad, plain.grad)
+    with torch.no_grad():
+        assert torch.equal(bag_sums(ours, bags, bags.by_entry(n)), found)

@@ -15,6 +15,7 @@ from counterplay.metrics.ranks import full_ranks
 from counterplay.metrics.scoring import TableScores
 from counterplay.runs.config import ValidationSettings
 from counterplay.runs.defaults import (
+    batch_size_for,
     cutoffs_for,
     least_unseen,
     n_ranked,
@@ -42,6 +43,15 @@ def test_an_epoch_has_steps_to_learn_from_and_batches_have_an_end() -> None:
     assert short["l2"] > middle["l2"] > long["l2"] > 0
     assert Training(**short).seed == 3
     assert training_for(log_of(200), seed=0, epochs=2, patience=1)["epochs"] == 2
+
+
+@given(st.integers(1, 50_000_000), st.integers(1, 1_000_000))
+def test_batches_grow_with_the_log_and_leave_an_epoch_its_steps(n: int, more: int) -> None:
+    size = batch_size_for(n)
+    assert 256 <= size <= batch_size_for(n + more) <= 32768
+    assert size <= max(256, n // 32)
+    assert size <= 8192 or n // size >= 512
+    assert size == 32768 or n / size < 513 or size == 8192
 
 
 @given(st.integers(0, 1000), st.integers(2, 8), st.integers(2, 12), st.integers(0, 2))

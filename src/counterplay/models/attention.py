@@ -163,5 +163,6 @@ def dropped(values: Tensor, share: float) -> Tensor:
     n_dropped = round(share * 2**16)
     draws = torch.empty(-(-values.numel() // 4), dtype=torch.int64, device=values.device)
     decisions = draws.random_(-(2**63), None).view(torch.int16)[: values.numel()]
-    kept = (decisions >= n_dropped - 2**15).view(values.shape)
-    return values * kept.to(values.dtype).mul_(2**16 / (2**16 - n_dropped))
+    kept = torch.empty(values.shape, dtype=values.dtype, device=values.device)
+    torch.ge(decisions.view(values.shape), n_dropped - 2**15, out=kept)  # 1 or 0, in one pass
+    return values * kept.mul_(2**16 / (2**16 - n_dropped))

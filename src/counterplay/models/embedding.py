@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from counterplay.models.rows import dots, products, rows
+from counterplay.models.rows import Bags, bag_sums, dots, products, rows
 from counterplay.models.scorer import Scorer
 
 if TYPE_CHECKING:
@@ -135,6 +135,9 @@ class FeatureEncoder(nn.Module):
     offsets: Tensor
     shares: Tensor
     numbers: Tensor
+    owners: Tensor
+    begins: Tensor
+    owner_shares: Tensor
 
     def __init__(
         self, table: FeatureTable, width: int, scale: float, generator: torch.Generator | None
@@ -150,6 +153,9 @@ class FeatureEncoder(nn.Module):
             else None
             for n in (n_tokens, self.numbers.shape[1])
         )
+        by_token = Bags(self.tokens, self.offsets, self.shares).by_entry(n_tokens)
+        for name, value in zip(("owners", "begins", "owner_shares"), by_token, strict=True):
+            self.register_buffer(name, value, persistent=False)
 
     def forward(self, index: Tensor | None = None) -> Tensor:
         """Return the vectors of the ids at `index` `[n]`, or of all of them, `[n, width]`."""
@@ -158,18 +164,19 @@ class FeatureEncoder(nn.Module):
         if self.token_vectors is None:
             return said + numbers.new_zeros(len(numbers), 1)
         if index is None:
-            return said + self._bags(self.tokens, self.offsets[:-1], self.shares)
+            bags = Bags(self.tokens, self.offsets, self.shares)
+            by_token = Bags(self.owners, self.begins, self.owner_shares)
+            return said + bag_sums(self.token_vectors, bags, by_token)
         begins, lengths = self.offsets[index], self.offsets[index + 1] - self.offsets[index]
         bag = torch.repeat_interleave(torch.arange(len(index), device=index.device), lengths)
         first = torch.cumsum(lengths, 0) - lengths
         place = begins[bag] + torch.arange(len(bag), device=index.device) - first[bag]
-        return said + self._bags(self.tokens[place], first, self.shares[place])
-
-    def _bags(self, tokens: Tensor, first: Tensor, shares: Tensor) -> Tensor:
-        """Return the sum of each bag's vectors; a bag begins at its `first` token."""
-        assert self.token_vectors is not None
-        return F.embedding_bag(
-            tokens, self.token_vectors, first, mode="sum", per_sample_weights=shares
+        return said + F.embedding_bag(
+            self.tokens[place],
+            self.token_vectors,
+            first,
+            mode="sum",
+            per_sample_weights=self.shares[place],
         )
 
 

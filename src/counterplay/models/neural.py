@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from counterplay.models.scorer import History
 
 
-_PAIRS = 3 << 12  # at a time, when all items are scored: what they need stays in a cache
+_PAIRS = 3 << 11  # at a time, when all items are scored: what they need stays in a cache
 
 
 class MLP(PairScorer):
@@ -63,13 +63,16 @@ class MLP(PairScorer):
         below = [-constant[:, None] for constant in constants[:-1]]
         weights = [layer.get_parameter("weight").T.contiguous() for layer in self.layers]
         items = self.item_half(self.item.table())  # [n_items, 2 · dim]
-        rooms = [items.new_empty(_PAIRS, bound.shape[2]) for bound in below]  # new ones are slow
-        last = items.new_empty(_PAIRS)
+        at_once = max(
+            1, _PAIRS // self.n_items
+        )  # users; several only where one block has all items
+        n_held = at_once * min(self.n_items, _PAIRS)
+        rooms = [items.new_empty(n_held, bound.shape[2]) for bound in below]  # new ones are slow
         logits: Tensor = items.new_empty(len(users), self.n_items)
         for first in range(0, self.n_items, _PAIRS):
             right = items[first : first + _PAIRS]
             n, held = len(right), 0
-            for part in _slices(len(users), _PAIRS // n):
+            for part in _slices(len(users), at_once):
                 if part.stop - part.start != held:  # but for the last part, once
                     held = part.stop - part.start
                     flat = [room[: held * n] for room in rooms]
@@ -78,8 +81,8 @@ class MLP(PairScorer):
                 for place, weight in enumerate(weights, start=1):
                     torch.mm(flat[place - 1], weight, out=flat[place])
                     torch.maximum(shaped[place], below[place][part], out=shaped[place])
-                torch.mv(flat[-1], self.output.weight[0], out=last[: held * n])
-                logits[part, first : first + n] = last[: held * n].view(held, n)
+                wanted = logits[part, first : first + n].view(-1)
+                torch.mv(flat[-1], self.output.weight[0], out=wanted)
         return logits.add_(constants[-1])
 
 

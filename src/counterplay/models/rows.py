@@ -6,7 +6,7 @@ rows are added up together, which is tens of times faster and, on CPU, always in
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -85,6 +85,54 @@ def _sums(found: Lookup, values: Tensor, n: int, weights: Tensor | None) -> Tens
         per_sample_weights=None if weights is None else weights.view(-1).index_select(0, entries),
         include_last_offset=True,
     )
+
+
+class Bags(NamedTuple):
+    """Which rows of a table are added up, with which weights: a bag each."""
+
+    entries: Tensor  # the rows, bag by bag
+    begins: Tensor  # where each bag begins, and where the last one ends, [n_bags + 1]
+    weights: Tensor  # of the entries
+
+    def by_entry(self, n: int) -> Bags:
+        """Return the other way round which bags each of `n` rows is in."""
+        owners = torch.arange(len(self.begins) - 1).repeat_interleave(self.begins.diff())
+        order = self.entries.sort().indices
+        counts = torch.bincount(self.entries, minlength=n)
+        return Bags(owners[order], F.pad(counts.cumsum(0), (1, 0)), self.weights[order])
+
+    def sums(self, table: Tensor) -> Tensor:
+        """Return the weighted sum of each bag's rows."""
+        return F.embedding_bag(
+            self.entries,
+            table,
+            self.begins,
+            mode="sum",
+            per_sample_weights=self.weights,
+            include_last_offset=True,
+        )
+
+
+class _BagSums(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, bags: Bags, by_entry: Bags) -> Tensor:
+        ctx.by_entry = by_entry
+        return bags.sums(table)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.by_entry.sums(gradients[0].contiguous()), None, None
+
+
+def bag_sums(table: Tensor, bags: Bags, by_entry: Bags) -> Tensor:
+    """Return the weighted sum of each bag's rows of a table, `[n_bags, width]`.
+
+    The bags stay the same from batch to batch, so what goes back is laid out once, `by_entry`.
+    """
+    if not torch.is_grad_enabled():
+        return bags.sums(table)
+    found: Tensor = _BagSums.apply(table, bags, by_entry)  # type: ignore[no-untyped-call]
+    return found
 
 
 def rows(table: Tensor, index: Tensor, *, sparse: bool = False) -> Tensor:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from counterplay.evaluation.stage import Evaluation
 
 _STEPS, _BATCH = 32, (256, 8192)  # steps of an epoch at least, and the size of a batch
+_MANY_STEPS, _LONGEST_BATCH = 512, 32768  # where an epoch has more steps, batches grow again
 _L2 = 2.0  # divided by the rows: the more there are, the less ℓ2 regularization is needed
 _L2_OF_SHOWN = 4.0  # the same for impressions (`reproduction/exposure_settings.json`)
 
@@ -26,17 +27,27 @@ def training_for(
     """Return training options that let a model leave the plateau of popularity on this log.
 
     A short log needs small batches, or an epoch has too few steps to learn from; and patience must
-    outlast the plateau (see `docs/guide/training.md`). What learns from impressions has `n_shown`.
+    outlast the plateau (see `docs/guide/training.md`). On a long log, larger batches take less time
+    a row (`benchmarks/training_scale.py`). What learns from impressions has `n_shown`.
     """
-    small, large = _BATCH
     n = len(train) if n_shown is None else n_shown
     return {
         "epochs": 100,
         "patience": 15,
-        "batch_size": int(np.clip(n // _STEPS, small, large)),
+        "batch_size": batch_size_for(n),
         "l2": (_L2 if n_shown is None else _L2_OF_SHOWN) / n,
         "seed": seed,
     } | changes
+
+
+def batch_size_for(n: int) -> int:
+    """Return the rows of a batch for a log of `n` rows.
+
+    Example:
+        >>> [batch_size_for(n) for n in (1_000, 100_000, 1_000_000, 8_388_608, 20_000_000)]
+        [256, 3125, 8192, 16384, 32768]
+    """
+    return max(int(np.clip(n // _STEPS, *_BATCH)), min(n // _MANY_STEPS, _LONGEST_BATCH))
 
 
 def validation_for(how: Evaluation) -> dict[str, Any]:
