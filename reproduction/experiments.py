@@ -23,6 +23,8 @@ from reproduction import (
     exposure_evaluation,
     exposure_settings,
     headroom,
+    learners,
+    learners_settings,
     random_clicks,
     randomised,
     recipes,
@@ -60,6 +62,8 @@ EXPERIMENTS: dict[str, Experiment] = {
     "exposure-settings": exposure_settings,
     "exposure": exposure,
     "exposure-evaluation": exposure_evaluation,
+    "learners-settings": learners_settings,
+    "learners": learners,
 }
 ABOUT = (
     "# What methods and estimators are worth",

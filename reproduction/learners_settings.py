@@ -32,12 +32,14 @@ class LearnersSettings(BaseModel):
 
     Attributes:
         frozen: Whether it has been.
+        n_seeds: Number of seeds to report by mechanism, from seed 0.
         chosen: Settings by mechanism and learner.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     frozen: bool
+    n_seeds: dict[str, int]
     chosen: dict[str, dict[str, dict[str, Any]]]
 
 

@@ -12,6 +12,7 @@ from reproduction.learners_fit import (
     COAT,
     DIM,
     LEARNERS,
+    MECHANISMS,
     N_NEGATIVES,
     PATIENCE,
     PLACES,
@@ -101,32 +102,31 @@ def better(cells: Sequence[Mapping[str, Any]], name: str) -> tuple[list[str], li
 def lead(cells: Sequence[Mapping[str, Any]]) -> str:
     """Say in a paragraph what a reader should take from the tables."""
     kinds = {
-        "From clicks alone, with the same model": [
-            name
-            for name, each in LEARNERS.items()
-            if each.model == "gmf" and each.needs is None and name != "erm"
+        "Methods that learn from clicks alone": [
+            name for name, each in LEARNERS.items() if each.model == "gmf" and each.needs is None
         ],
-        "With what the log knows of exposure": [
+        "Methods that know more of exposure": [
             name for name, each in LEARNERS.items() if each.needs is not None
         ],
-        "Other models": [
+        "Classical models": [
             name for name, each in LEARNERS.items() if each.model != "gmf" and each.needs is None
         ],
     }
-    n, said = len(cells), []
-    for kind, names in kinds.items():
-        parts = []
-        for name in names:
-            up, down = better(cells, name)
-            n_there = sum(name in each["gain"] for each in cells)
-            if n_there:
-                parts.append(f"`{name}` in {len(up)} and {len(down)} of {n_there}")
-        if parts:
-            said.append(f"{kind}: {'; '.join(parts)}.")
+    said = [f"{kind}: {_compared(cells, names)}." for kind, names in kinds.items()]
     return (
-        f"Places of {n} (six mechanisms of exposure and Coat) where a learner is better than plain "
-        "learning of the same log by GMF beyond chance, and where it is worse. " + " ".join(said)
+        "What was better or worse than plain learning (`erm`) by GMF beyond chance, with the "
+        f"number of places, of {len(cells)}. " + " ".join(said)
     )
+
+
+def _compared(cells: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
+    """Name who is better in some places, and who is worse."""
+    counts = {name: [len(each) for each in better(cells, name)] for name in names}
+    told = [
+        ", ".join(f"`{name}` ({n[place]})" for name, n in counts.items() if n[place]) or "none"
+        for place in (0, 1)
+    ]
+    return f"better {told[0]}; worse {told[1]}"
 
 
 def rows(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -170,7 +170,8 @@ def page(cells: Sequence[Mapping[str, Any]], notes: str) -> str:
         f"shown 65. On {COAT} the truth is Hit@10 among high ratings of random items; all its "
         "splits share users and those rows, so its intervals are too narrow.",
         "",
-        f"Seeds, of {N_PLANNED} planned: {counts}.",
+        f"Seeds, of {N_PLANNED} planned: {counts}. Of {len(MECHANISMS)} mechanisms and {COAT}, "
+        f"which are planned, {len(cells)} have been run.",
         "",
         "## True Hit@10 in per cent, mean over seeds",
         *_table(cells, names, _value),

@@ -193,7 +193,7 @@ def test_a_method_without_row_weights_refuses_before_any_work(
         log = replace(log, clicked=np.ones(len(log), dtype=bool))
     players = {each: made("gmf", log) for each in method.roles} | {role: made("ease", log)}
     with pytest.raises(
-        cp.ConfigError, match=f"{role} model of .* by gradients; found Ease"
+        cp.ConfigError, match=f"{role} model of .* by gradients; found ease"
     ) as told:
         method(players, log, config)
     assert ("methods erm, ps, ips" in str(told.value)) == (role == "candidate")
