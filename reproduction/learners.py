@@ -31,8 +31,8 @@ nothing.
 
 Read single cells with care: a patience of 15 epochs is too short for some settings that validation
 chose. A fit may then end on the plateau of popularity, with a true value near 2: `acl, paper` in 4
-of 10 worlds of `popularity`, and others in one of 4 of `history`, which is what makes intervals wide
-there. Where a method can stand with more patience is not shown yet.
+of 10 worlds of `popularity`, and others in one of 4 of `history`, which is what makes intervals
+wide there. Where a method can stand with more patience is not shown yet.
 """
 
 

@@ -85,9 +85,9 @@ def test_what_has_vectors_is_exported_and_the_rest_told_what_to_do(
 @pytest.mark.parametrize(
     ("assignments", "expected"),
     [
-        (["method=acl", "candidate.name=ease"], "candidate model of Acl .* found Ease"),
-        (["method=ps", "exposure.name=knn"], "exposure model of Ps .* found Neighbours"),
-        (["method=acl", "exposure.name=ials"], "exposure model of Acl .* found Als"),
+        (["method=acl", "candidate.name=ease"], "candidate model of acl .* found ease"),
+        (["method=ps", "exposure.name=knn"], "exposure model of ps .* found knn"),
+        (["method=acl", "exposure.name=ials"], "exposure model of acl .* found ials"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_anything_is_written(
