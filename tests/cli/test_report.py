@@ -160,7 +160,7 @@ def test_a_study(kind: str, tmp_path: Path, run: Run) -> None:
         made = Synthetic(n_users=60, n_items=40, n_shown=10, sharpness=3, seed=0).world()
         write_world(made, tmp_path / "world", rates=(1.0, 0.3, 0.5))
     else:
-        settings["feedback"] = "ratings"
+        settings |= {"feedback": "ratings", "candidates": ("erm", "acl")}
         n = 400
         columns = {"user": rng.integers(0, 20, n), "item": rng.integers(0, 40, n)}
         source = pl.DataFrame(columns | {"rating": rng.integers(1, 6, n), "time": np.arange(n)})
