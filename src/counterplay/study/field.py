@@ -81,9 +81,10 @@ def without_files(values: dict[str, Any]) -> dict[str, Any]:
 
 def _is_file(word: str) -> bool:
     try:
-        return not entrant_of(word)
+        entrant_of(word)
     except ConfigError:
         return Path(word).is_file()
+    return False  # a word goes before a file of that name
 
 
 def at_once(model: str) -> bool:
