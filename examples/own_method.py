@@ -34,7 +34,7 @@ class Bpr(Method[BprSettings]):
         f = self.candidate(*batch.query)  # [B, 1 + n_negatives], the observed item first
         loss = nn.functional.softplus(self.config.margin + f[:, 1:] - f[:, :1]).mean()
         self.optimizers["candidate"].step(loss)
-        meter.add(len(batch.users), candidate_loss=loss)
+        meter.add(batch, candidate_loss=loss)
 
 
 def main() -> None:

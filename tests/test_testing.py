@@ -71,7 +71,7 @@ class Frozen(Erm):
     """Looks at batches, and learns nothing."""
 
     def step(self, batch: Batch, meter: Meter) -> None:
-        meter.add(len(batch.users), candidate_loss=torch.tensor(1.0))
+        meter.add(batch, candidate_loss=torch.tensor(1.0))
 
 
 class Lazy(GMF):

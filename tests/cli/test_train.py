@@ -82,7 +82,7 @@ class Mine(Method):
 STEP = """
         loss = self.candidate(*batch.query).mean()
         self.optimizers["candidate"].step(loss)
-        meter.add(len(batch.users), candidate_loss=loss)
+        meter.add(batch, candidate_loss=loss)
 """
 
 

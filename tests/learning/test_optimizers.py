@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from counterplay.learning.optimizers import LazyAdam, Optimizer, OptimizerName, touched
+from counterplay.learning.optimizers import LazyAdam, Optimizer, OptimizerName
+from counterplay.learning.touched import touched
 from counterplay.models.factorization import GMF
 from counterplay.models.link import Link
 

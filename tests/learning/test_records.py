@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import counterplay as cp
+from counterplay.learning.batches import Batch
 from counterplay.learning.records import Epoch, Fit, Meter
 from counterplay.learning.weighting import groups_of
 
@@ -60,13 +61,17 @@ def test_a_short_fit_shows_all_epochs(n: int) -> None:
     assert page.count("<tr>") == (n and n + 1)
 
 
+def batch_of(n: int) -> Batch:
+    return Batch(torch.zeros(n), torch.zeros(n, 1), torch.ones(n, 1))
+
+
 def test_a_meter_by_hand() -> None:
     """Weights 1, 2, 4, 5 and 8: Σw = 20, Σw² = 110."""
     meter = Meter()
-    meter.add(1, candidate_loss=torch.tensor(3.0))
-    meter.add(3, candidate_loss=torch.tensor(5.0), objective=torch.tensor(2.0))
-    meter.add_weights(torch.tensor([[1.0, 2.0], [4.0, 5.0]]))
-    meter.add_weights(torch.tensor([[8.0]]))
+    meter.add(batch_of(1), candidate_loss=torch.tensor(3.0))
+    meter.add(batch_of(3), candidate_loss=torch.tensor(5.0), objective=torch.tensor(2.0))
+    meter.add_weights(None, torch.tensor([[1.0, 2.0], [4.0, 5.0]]))
+    meter.add_weights(None, torch.tensor([[8.0]]))
     epoch = meter.epoch(7, {}, None)
     assert epoch.epoch == 7
     assert epoch.candidate_loss == pytest.approx((3 + 3 * 5) / 4)
@@ -85,8 +90,8 @@ def test_the_effective_sample_is_that_of_the_weights_that_the_loss_sees() -> Non
     """Observed 1 and 3, sampled 2, 2, 2, 2: within groups 4² / (2 · 10) and 1."""
     weights = torch.tensor([[1.0, 2.0, 2.0], [3.0, 2.0, 2.0]])
     apart, together = Meter(), Meter()
-    apart.add_weights(weights, groups_of("stable", 3))
-    together.add_weights(weights, groups_of("paper", 3))
+    apart.add_weights(None, weights, groups_of("stable", 3))
+    together.add_weights(None, weights, groups_of("paper", 3))
     assert apart.ess() == pytest.approx(0.8)
     assert together.ess() == pytest.approx(12**2 / (6 * 26))
     assert apart.propensity() == together.propensity()
@@ -95,11 +100,13 @@ def test_the_effective_sample_is_that_of_the_weights_that_the_loss_sees() -> Non
 def test_what_a_group_weighs_against_another_is_no_effect_where_groups_are_scaled() -> None:
     weights = torch.tensor([[50.0, 2.0, 2.0]] * 4)
     meter = Meter()
-    meter.add_weights(weights, groups_of("stable", 3))
-    meter.add_weights(3 * weights, groups_of("stable", 3))  # nor what a batch weighs against one
+    meter.add_weights(None, weights, groups_of("stable", 3))
+    meter.add_weights(
+        None, 3 * weights, groups_of("stable", 3)
+    )  # nor what a batch weighs against one
     assert meter.ess() == pytest.approx(1)
     plain = Meter()
-    plain.add_weights(weights, groups_of("paper", 3))
+    plain.add_weights(None, weights, groups_of("paper", 3))
     assert plain.ess() == pytest.approx(54**2 / (3 * 2508))
 
 
@@ -112,8 +119,8 @@ def test_the_effective_sample_is_the_same_however_it_is_added_up(
     groups = groups_of("stable" if stable else "paper", 2)
     at_once, reduced = Meter(), Meter()
     for _ in range(times):
-        at_once.add_weights(weights, groups)
-        reduced.add_weights(weights, groups)
+        at_once.add_weights(None, weights, groups)
+        reduced.add_weights(None, weights, groups)
         assert reduced.ess() is not None
     found = at_once.ess()
     assert found == pytest.approx(reduced.ess())

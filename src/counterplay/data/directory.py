@@ -200,7 +200,7 @@ def _write_many(path: Path, columns: dict[str, NDArray[Any]]) -> None:
             writer.write_table(pl.DataFrame(series).to_arrow().cast(types))
 
 
-def _read_columns(path: Path, wanted: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+def _read_columns(path: Path, wanted: tuple[str, ...]) -> dict[str, Any]:
     """Return those of the wanted columns that a file has; one is decoded at a time."""
     table = pl.scan_parquet(path, glob=False)
     columns = {}

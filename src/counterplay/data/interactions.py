@@ -15,6 +15,7 @@ from counterplay.data.findings import FILE_ORDER
 from counterplay.data.findings import Step as Step
 from counterplay.display import Shown
 from counterplay.errors import DataError
+from counterplay.groups import ALONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from counterplay.data.features import FeatureTable
     from counterplay.data.vocabulary import Vocabulary
+    from counterplay.groups import Group, Share
 
 COLUMNS = ("user", "item", "rating", "time", "exposed", "propensity", "position")
 IMPRESSION_COLUMNS = ("random", "clicked")  # looked for only where they are wanted
@@ -55,6 +57,8 @@ class Interactions(Shown):
     name: str = "log"  #: What to call the log.
     source: str = ""  #: Where it came from.
     steps: tuple[Step, ...] = ()  #: What was done to its rows since.
+    #: Whose users these are, where several workers have a log; features are those of all users.
+    share: Share | None = None
 
     def __post_init__(self) -> None:
         for name, column in list(self.columns()):
@@ -105,6 +109,16 @@ class Interactions(Shown):
     def in_file_order(self) -> bool:
         """Whether the input's order was said to be the order of events, where times do not tell."""
         return any(step.kind == FILE_ORDER.kind for step in self.steps)
+
+    @property
+    def group(self) -> Group:
+        """The workers that have the log together."""
+        return ALONE if self.share is None else self.share.group
+
+    @cached_property
+    def item_events(self) -> NDArray[np.int64]:
+        """Number of rows of each item, those of all workers, `[n_items]`."""
+        return self.group.total(np.bincount(self.item, minlength=self.n_items))
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:

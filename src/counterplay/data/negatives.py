@@ -179,10 +179,11 @@ def _cumulative_mass(log: Interactions, exponent: float) -> NDArray[np.int64] | 
     """Return where each item's mass begins on the line of all items, `[n_items + 1]`."""
     if exponent == 0:
         return None
-    events = np.bincount(log.item, minlength=log.n_items)
+    events = log.item_events
     logarithm = exponent * np.log(events + 1.0)
     share = np.exp(logarithm - logarithm.max())
-    total = min(_MASS, 2**61 // max(log.n_users, 1))  # user · (total + 1) must fit into int64
+    n_users = log.n_users if log.share is None else log.share.n_users
+    total = min(_MASS, 2**61 // max(n_users, 1))  # user · (total + 1) must fit into int64
     mass = np.round(share / share.sum() * total)
     if mass.min() < _LEAST_MASS:
         raise ConfigError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ import torch
 from counterplay.data.canonical import stable_order
 from counterplay.data.histories import Before, Histories, before_impressions
 from counterplay.data.negatives import NegativeSampler
+from counterplay.groups import ALONE, Group
 from counterplay.models.scorer import History
 
 if TYPE_CHECKING:
@@ -45,6 +46,23 @@ class Batch:
     position: Tensor | None = None  # of the observed items, where the log has it, [B]
     propensity: Tensor | None = None  # likewise, [B]
     unseen: Tensor | None = None  # of impressions: 1 where items were sampled, else 0, [B]
+    n_rows: int | None = None  # where several workers have parts of a batch: of all of it
+    group: Group = ALONE  # those workers
+
+    def __len__(self) -> int:
+        return len(self.users) if self.n_rows is None else self.n_rows
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Return the mean of values `[B, …]`; of several workers each returns its share of it."""
+        if self.n_rows is None:
+            return values.mean()
+        return values.sum() / (self.n_rows * values.shape[1:].numel())
+
+    def mean_of_all(self, values: Tensor) -> Tensor:
+        """Return the mean of values `[B, …]`, the same for all workers and without a gradient."""
+        mean = self.mean(values.detach().double() if self.n_rows is not None else values)
+        self.group.sum(mean)
+        return mean.to(values.dtype)
 
     @property
     def query(self) -> tuple[Tensor, Tensor, History | None]:
@@ -81,12 +99,17 @@ class Batches:
             NegativeSampler(log, exponent=config.negatives_exponent) if self.n_negatives else None
         )
         if log.rating is not None:
-            self._rating_scale = float(log.rating.mean()), float(log.rating.std()) or 1.0
+            self._rating_scale = self._scale_of_ratings()
         length = max((model.history_length for model in models), default=0)
         self._windows = Histories(log).windows(length) if length and log.clicked is None else None
         self._before = (
             before_impressions(log, length) if length and log.clicked is not None else None
         )
+
+    def _scale_of_ratings(self) -> tuple[float, float]:
+        """Return the mean and the standard deviation of ratings."""
+        assert self.log.rating is not None
+        return float(self.log.rating.mean()), float(self.log.rating.std()) or 1.0
 
     def epoch(self, streams: Streams, epoch: int) -> Iterator[Batch]:
         """Yield the batches of one epoch."""
@@ -191,7 +214,7 @@ class Batches:
         observed[:, 0] = 1 if log.clicked is None else self._float(log.clicked[rows])
         users, candidates = self._tensor(log.user[rows]), self._tensor(items)
         unseen = self._unseen(rows)
-        known = {
+        known: dict[str, Any] = {
             "position": None if log.position is None else self._tensor(log.position[rows]),
             "propensity": None if log.propensity is None else self._float(log.propensity[rows]),
             "unseen": None if unseen is None else self._float(unseen),

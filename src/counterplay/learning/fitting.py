@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 import torch
 
 from counterplay.errors import CounterplayWarning, DivergedError
-from counterplay.learning.batches import Batches
 from counterplay.learning.checkpoint import Progress, load_checkpoint, save_checkpoint
 from counterplay.learning.config import Weighted
 from counterplay.learning.effect import has_no_effect
 from counterplay.learning.records import Epoch, Fit, Meter
+from counterplay.learning.shards import batches_of
 from counterplay.models.lookups import shared_lookups
 from counterplay.models.solved import Solved
 from counterplay.seeding import Streams
@@ -84,7 +84,7 @@ def fit(
     if isinstance(players.get("candidate"), Solved):
         return _solved(method, validate, callbacks)
     optimizers = list(method.optimizers.values())
-    batches = batches or Batches(log, config, *method.scorers)
+    batches = batches or batches_of(log, config, *method.scorers)
     about = {"training": config.model_dump(mode="json"), "rows": log.fingerprint}
     if method.impressions is not None:
         about["impressions"] = method.impressions.fingerprint
@@ -120,7 +120,7 @@ def _solved(method: Method[Any], validate: Validate | None, callbacks: Iterable[
     with _arithmetic(method.config.batch_size):
         cast("Solved", method.candidate).solve(method.log, scaled)
     if weights is not None:
-        meter.add_weights(torch.from_numpy(weights)[:, None])
+        meter.add_weights(None, torch.from_numpy(weights)[:, None])
     epoch = meter.epoch(0, {}, method.players.get("link"))
     for player in method.players.values():
         player.eval()
@@ -134,7 +134,7 @@ def _solved(method: Method[Any], validate: Validate | None, callbacks: Iterable[
 
 def _run_epoch(method: Method[Any], batches: Epochs, number: int) -> Epoch:
     """Play all batches once, with dropout from a stream of the epoch's own."""
-    config, meter = method.config, Meter()
+    config, meter = method.config, Meter(method.log.group)
     for player in method.players.values():
         player.train()
     with torch.random.fork_rng():  # dropout draws from the global stream

@@ -48,6 +48,8 @@ class Method(Generic[Settings]):
     searched: ClassVar[Searched] = ()
     unsearched: ClassVar[tuple[str, ...]] = ()  # what the candidate has and the method does not use
     remedy: ClassVar[str] = "choose another exposure model"  # where its weights have no effect
+    # Whether `step` is right with a part of a batch: means are those of `batch.mean`.
+    for_workers: ClassVar[bool] = False
     judges: ClassVar[bool] = False  # whether it judges fixed candidates instead of training one
     impressions: Interactions | None = None  # what was shown, for exposure_from=impressions
     first_epoch_that_counts: int = 0  # epochs before it are not kept
@@ -56,6 +58,12 @@ class Method(Generic[Settings]):
     def __init__(self, players: Mapping[str, Scorer], log: Interactions, config: Settings) -> None:
         for role, given in players.items():
             self.check_player(role, type(given))
+        if log.share is not None and not self.for_workers:
+            raise ConfigError(
+                "a method must say that it learns from parts of batches to be trained by several "
+                f"workers; found {type(self).__name__}; take means with batch.mean and set "
+                "for_workers = True, or train without --workers"
+            )
         candidate = players.get("candidate")
         if log.is_explicit and isinstance(candidate, Solved):
             raise ConfigError(
@@ -142,7 +150,12 @@ class Method(Generic[Settings]):
     def learns(self, role: str, rate: float, *, free: tuple[nn.Module, ...] = ()) -> None:
         """Let a player learn; what is `free` learns with it, without regularization."""
         self.optimizers[role] = Optimizer(
-            self.players[role], free=free, rate=rate, l2=self.config.l2, kind=self.config.optimizer
+            self.players[role],
+            free=free,
+            rate=rate,
+            l2=self.config.l2,
+            kind=self.config.optimizer,
+            group=self.log.group,
         )
 
     @property

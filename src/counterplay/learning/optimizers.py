@@ -15,6 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
+from counterplay.groups import ALONE, Group
+from counterplay.learning.exchange import Exchange
+from counterplay.learning.touched import touched
 from counterplay.models.embedding import Embedding
 
 if TYPE_CHECKING:
@@ -38,16 +41,19 @@ class Optimizer:
         rate: float,
         l2: float = 0.0,
         kind: OptimizerName = "auto",
+        group: Group = ALONE,
     ) -> None:
         self.lazy_tables: list[Tensor] = []
+        own: list[Tensor] = []  # of one worker
         for embedding in module.modules():
             if isinstance(embedding, Embedding):
-                large = embedding.own.numel() >= LARGE
+                large = embedding.n_values >= LARGE
                 embedding.sparse = embedding.can_be_sparse and (
                     kind == "lazy" or (kind == "auto" and large)
                 )
                 if embedding.sparse:
                     self.lazy_tables.append(embedding.own)
+                own += [embedding.own] * embedding.is_part
         lazy = {id(table) for table in self.lazy_tables}
         held = list(module.parameters())
         unheld = [value for each in free for value in each.parameters()]
@@ -62,16 +68,22 @@ class Optimizer:
             self.parts.append(torch.optim.Adam(filled, lr=rate, fused=True))
         if self.lazy_tables:
             self.parts.append(LazyAdam(self.lazy_tables, rate=rate, l2=l2))
+        self._exchange: Exchange | None = None
+        if group is not ALONE:
+            self._exchange = Exchange(group, self.parameters, self.lazy_tables, own)
 
     def step(self, loss: Tensor) -> None:
         """Move one step down the gradient of `loss`; popularity has nothing to move."""
-        if not loss.requires_grad:
+        if not loss.requires_grad and self._exchange is None:
             return
         for value in self.parameters:
             value.grad = None
         mixed = torch.is_autocast_enabled(loss.device.type)  # only the forward pass is
         with torch.autocast(loss.device.type, enabled=False) if mixed else nullcontext():
-            loss.backward()
+            if loss.requires_grad:  # of several workers one may have no rows
+                loss.backward()
+        if self._exchange is not None:
+            self._exchange.gradients()
         for part in self.parts:
             part.step()
 
@@ -83,6 +95,8 @@ class Optimizer:
 
     def gradient_norm(self) -> float:
         """Return the norm of the gradient of the last step."""
+        if self._exchange is not None:
+            return float(self._exchange.sum_of_squares() ** 0.5)
         gradients = (value.grad for value in self.parameters if value.grad is not None)
         squares = [
             (touched(each)[1] if each.is_sparse else each).square().sum() for each in gradients
@@ -121,15 +135,3 @@ class LazyAdam(torch.optim.Optimizer):
         )  # fmt: skip
         for each, moved in zip(whole, block, strict=True):
             each.index_copy_(0, rows, moved)
-
-
-def touched(gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the rows of a sparse gradient, each once, and their values.
-
-    Where a table was looked up once, they are so already, and there is nothing to add up.
-    """
-    rows = gradient._indices()[0]
-    if bool((rows[1:] > rows[:-1]).all()):
-        return rows, gradient._values()
-    gradient = gradient.coalesce()
-    return gradient.indices()[0], gradient.values()

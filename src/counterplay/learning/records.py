@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
 
 from counterplay.display import RANGE, Convertible, Shown, flat, pairs
+from counterplay.groups import ALONE, Group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torch import Tensor, nn
 
+    from counterplay.learning.batches import Batch
     from counterplay.learning.optimizers import Optimizer
     from counterplay.learning.weighting import Groups
     from counterplay.models.link import Link
@@ -119,44 +122,50 @@ _MANY = 1 << 20  # weights that are looked at together
 class Meter:
     """Sums over the batches of an epoch; they are read when the epoch is over."""
 
-    def __init__(self) -> None:
+    def __init__(self, group: Group = ALONE) -> None:
+        self._group = group
         self._sums: dict[str, float] = {}
-        self._rows: dict[str, int] = {}
-        self._means: list[tuple[int, dict[str, Tensor]]] = []
-        self._weights: list[tuple[Tensor, Groups]] = []
+        self._rows: dict[str, float] = {}
+        self._means: list[tuple[int, int, dict[str, Tensor]]] = []  # rows of all workers, and here
+        self._weights: list[tuple[int, Tensor, Groups]] = []  # with the rows of all workers
         self._waiting = 0
         self._inverse = True
         self._low, self._high = float("inf"), float("-inf")
 
-    def add(self, n: int, **means: Tensor) -> None:
-        """Add means over `n` rows, named as in `Epoch`."""
-        self._means.append((n, {name: value.detach() for name, value in means.items()}))
+    def add(self, batch: Batch, **means: Tensor) -> None:
+        """Add means over the rows of a batch, named as in `Epoch`; of several workers, shares."""
+        held = {name: value.detach() for name, value in means.items()}
+        self._means.append((len(batch), len(batch.users), held))
 
-    def add_weights(self, weights: Tensor, groups: Groups = (), *, inverse: bool = True) -> None:
+    def add_weights(
+        self, batch: Batch | None, weights: Tensor, groups: Groups = (), *, inverse: bool = True
+    ) -> None:
         """Add the weights of a batch before they are scaled, `[B, K]`, and what shares a scale.
 
         Unless they are `inverse` propensities, the epoch has none.
         """
         self._inverse = inverse
-        self._weights.append((weights.detach(), groups))
-        self._waiting += weights.numel()
+        n = len(weights) if batch is None else len(batch)
+        self._weights.append((n, weights.detach(), groups))
+        self._waiting += n * weights.shape[1]  # the same for all workers: they reduce together
         if self._waiting >= _MANY:
             self._reduce()
 
     def _reduce(self) -> None:
         """Take up what waits: a few large steps are faster than many small ones."""
-        for n, means in self._means:
+        for n, n_here, means in self._means:
             for name, value in means.items():
-                self._sum(name, n * float(value), n)
+                self._sum(name, n * float(value), n_here)
         self._means.clear()
         if self._weights:
-            weights = torch.cat([each.reshape(-1) for each, _ in self._weights])
+            weights = torch.cat([each.reshape(-1) for _, each, _ in self._weights])
             if self._inverse:
-                low, high = weights.aminmax()
-                self._low, self._high = min(self._low, float(low)), max(self._high, float(high))
                 n = len(weights)
-                self._sum("propensity", n * float(weights.reciprocal().mean()), n)
-            for place, scaled in enumerate(_scaled(self._weights)):
+                if n:  # of several workers one may have no rows
+                    low, high = weights.aminmax()
+                    self._low, self._high = min(self._low, float(low)), max(self._high, float(high))
+                self._sum("propensity", n * float(weights.reciprocal().mean()) if n else 0.0, n)
+            for place, scaled in enumerate(self._scaled()):
                 self._sum(f"weight {place}", float(scaled.sum(dtype=torch.float64)), len(scaled))
                 square = scaled.square().sum(dtype=torch.float64)
                 self._sum(f"square {place}", float(square), len(scaled))
@@ -171,6 +180,8 @@ class Meter:
         self, number: int, optimizers: Mapping[str, Optimizer], link: nn.Module | None
     ) -> Epoch:
         """Return the epoch's record."""
+        self._reduce()
+        self._add_up()
         norms = {role: each.gradient_norm() for role, each in optimizers.items()}
         means = ("candidate_loss", "exposure_loss", "imputation_loss", "objective")
         return Epoch(
@@ -182,6 +193,16 @@ class Meter:
             candidate_gradient=norms.get("candidate"),
             exposure_gradient=norms.get("exposure"),
         )
+
+    def _add_up(self) -> None:
+        """Add up what the workers of a group have seen."""
+        names = sorted(self._sums)
+        found = self._group.total(
+            np.array([[self._sums[each] for each in names], [self._rows[each] for each in names]])
+        )
+        self._sums, self._rows = (dict(zip(names, each.tolist(), strict=True)) for each in found)
+        low, self._high = self._group.most(-self._low, self._high)
+        self._low = -low
 
     def mean(self, name: str) -> float | None:
         """Return the mean of what was added as `name`."""
@@ -211,13 +232,25 @@ class Meter:
             place += 1
         return min(found, default=None)
 
-
-def _scaled(batches: list[tuple[Tensor, Groups]]) -> list[Tensor]:
-    """Return the weights as the loss sees them, one flat tensor a group."""
-    groups = batches[0][1]
-    if not groups:
-        return [torch.cat([weights.reshape(-1) for weights, _ in batches])]
-    parts = [
-        [part / part.mean() for part in weights.split(groups, dim=1)] for weights, _ in batches
-    ]
-    return [torch.cat([part.reshape(-1) for part in column]) for column in zip(*parts, strict=True)]
+    def _scaled(self) -> list[Tensor]:
+        """Return the weights as the loss sees them, one flat tensor a group of places."""
+        groups = self._weights[0][2]
+        if not groups:
+            return [torch.cat([weights.reshape(-1) for _, weights, _ in self._weights])]
+        parts = [weights.split(groups, dim=1) for _, weights, _ in self._weights]
+        if self._group is ALONE:
+            means = [[part.mean() for part in each] for each in parts]
+        else:
+            sums = torch.stack(
+                [torch.stack([part.double().sum() for part in each]) for each in parts]
+            )
+            sizes = torch.tensor([[n * width for width in groups] for n, *_ in self._weights])
+            self._group.sum(sums)
+            means = [list(each) for each in (sums / sizes.to(sums)).to(parts[0][0].dtype)]
+        scaled = [
+            [part / mean for part, mean in zip(*each, strict=True)]
+            for each in zip(parts, means, strict=True)
+        ]
+        return [
+            torch.cat([part.reshape(-1) for part in each]) for each in zip(*scaled, strict=True)
+        ]

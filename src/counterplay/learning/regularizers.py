@@ -45,11 +45,11 @@ def regularizer_of(
     if log.is_explicit and kind == "feedback":
         kind = "exposure"  # ratings are no outcome for g: that they were given is
     if impressions is not None and kind in ("feedback", "exposure"):
-        return lambda batch, g, _: shown_loss(g, batch.unseen)
+        return lambda batch, g, _: batch.mean(shown_losses(g, batch.unseen))
     if kind == "feedback":
-        return lambda batch, g, _: delta(batch.observed, g).mean()
+        return lambda batch, g, _: batch.mean(delta(batch.observed, g))
     if kind == "exposure":
-        return lambda batch, g, _: exposure_loss(g, batch.observed)
+        return lambda batch, g, _: batch.mean(exposure_losses(g, batch.observed))
     if kind == "popularity":
         popularity = _popularity(log if impressions is None else impressions).to(config.device)
         return lambda batch, g, link: popularity_distance(
@@ -68,13 +68,13 @@ def regularizer_of(
 _LEAST_DEVIATION = 1e-3  # of propensities, or of counts
 
 
-def exposure_loss(g: Tensor, observed: Tensor) -> Tensor:
-    """Return the logistic loss of g on which pairs were observed: they were exposed."""
-    return F.softplus(-(2 * observed - 1) * g).mean()
+def exposure_losses(g: Tensor, observed: Tensor) -> Tensor:
+    """Return the logistic losses of g on which pairs were observed: they were exposed."""
+    return F.softplus(-(2 * observed - 1) * g)
 
 
-def shown_loss(g: Tensor, unseen: Tensor | None) -> Tensor:
-    """Return the logistic loss of g on what was shown, against sampled items that were not.
+def shown_losses(g: Tensor, unseen: Tensor | None) -> Tensor:
+    """Return the logistic losses of g on what was shown, against sampled items that were not.
 
     The shown item of each row is the first of `[B, K]`, clicked or not. `unseen` `[B]` is 0 for
     users who were shown everything: nothing could be sampled for them.
@@ -82,7 +82,7 @@ def shown_loss(g: Tensor, unseen: Tensor | None) -> Tensor:
     losses = torch.cat([F.softplus(-g[:, :1]), F.softplus(g[:, 1:])], dim=1)
     if unseen is not None:
         losses = torch.cat([losses[:, :1], losses[:, 1:] * unseen[:, None]], dim=1)
-    return losses.mean()
+    return losses
 
 
 def popularity_distance(propensities: Tensor, items: Tensor, popularity: Tensor) -> Tensor:

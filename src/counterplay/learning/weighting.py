@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from counterplay.data.interactions import Interactions
+    from counterplay.learning.batches import Batch
     from counterplay.learning.config import Recipe
     from counterplay.models.link import Link
 
@@ -57,6 +58,7 @@ def weighted_loss(
     scores: Tensor,
     outcomes: Tensor,
     groups: Groups,
+    batch: Batch | None = None,
     *,
     learn_link: bool = True,
     factor: Tensor | None = None,
@@ -65,20 +67,22 @@ def weighted_loss(
 
     Losses are `[B, K]`, the observed item of each row first. Exposure scores g and outcomes y, as
     the link sees them, are those of the first W places, `[B, W]`; other places have a weight of 1.
-    Groups add up to W. Without `learn_link`, β gets no gradient. A `factor`, `[B, W]`, multiplies
-    the odds e^(−z), and has no gradient.
+    Groups add up to W. The means are those of a `batch` that several workers have parts of: each
+    returns its share of the loss. Without `learn_link`, β gets no gradient. A `factor`, `[B, W]`,
+    multiplies the odds e^(−z), and has no gradient.
     """
     n_weighted, n_places = scores.shape[1], losses.shape[1]
     if n_weighted < n_places:
         first, others = losses[:, :n_weighted].contiguous(), losses[:, n_weighted:]
         loss, weights = weighted_loss(
-            first, link, scores, outcomes, groups, learn_link=learn_link, factor=factor
+            first, link, scores, outcomes, groups, batch, learn_link=learn_link, factor=factor
         )
-        return loss * (n_weighted / n_places) + others.sum() / losses.numel(), weights
+        n = len(losses) if batch is None else len(batch)
+        return loss * (n_weighted / n_places) + others.sum() / (n * n_places), weights
     beta = link.coefficients(learn=learn_link)
     scores = scores.to(torch.promote_types(scores.dtype, link.intercept.dtype))
     loss, weights = _Weighted.apply(  # type: ignore[no-untyped-call]
-        losses.to(scores.dtype), scores, outcomes, *beta, link.least, groups, factor
+        losses.to(scores.dtype), scores, outcomes, *beta, link.least, groups, factor, batch
     )
     return loss, weights
 
@@ -88,7 +92,7 @@ class _Weighted(torch.autograd.Function):
     def forward(
         ctx: Any, losses: Tensor, scores: Tensor, outcomes: Tensor,
         intercept: Tensor, slope: Tensor, outcome: Tensor | None, least: float, groups: Groups,
-        factor: Tensor | None,
+        factor: Tensor | None, batch: Batch | None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         z = torch.addcmul(-intercept, scores, slope, value=-1)  # with the other sign
         if outcome is not None:
@@ -98,29 +102,45 @@ class _Weighted(torch.autograd.Function):
             odds.mul_(factor)
         weights = odds + 1
         sums = (losses * weights).sum(0)  # [K]
-        scales, means = _scaled(sums, weights.sum(0), groups, len(losses))
+        n, totals = len(losses), weights.sum(0)  # [K]
+        of_all = sums
+        if batch is not None and batch.n_rows is not None:
+            of_all, totals, n = _of_all_workers(batch, losses, weights)
+        scales, means = _scaled(of_all, totals, groups, n)
         ctx.save_for_backward(losses, weights, odds, z, scores, outcomes, slope, scales, means)
-        ctx.least = least
+        ctx.least, ctx.n = least, n * losses.shape[1]
+        ctx.by_workers = batch is not None and batch.n_rows is not None
         ctx.mark_non_differentiable(weights)
-        return (sums * scales).sum() / losses.numel(), weights
+        return (sums * scales).sum() / ctx.n, weights
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         losses, weights, odds, z, scores, outcomes, slope, scales, means = ctx.saved_tensors
         to_losses, to_scores, _, to_intercept, to_slope, to_outcome, *_ = ctx.needs_input_grad
-        scales = scales * (gradients[0] / losses.numel())
-        found: list[Tensor | None] = [None] * 9
+        scales = scales * (gradients[0] / ctx.n)
+        found: list[Tensor | None] = [None] * 10
         if to_losses:
             found[0] = weights * scales
         if to_scores or to_intercept or to_slope or to_outcome:
             above = (z + ctx.least).sign_()  # 0 where the floor holds, -1 elsewhere
             to_z = (losses - means).mul_(scales).mul_(odds).mul_(above)
             flat = to_z.view(-1)
-            found[3] = flat.sum() if to_intercept else None
-            found[4] = flat.dot(scores.reshape(-1)) if to_slope else None
-            found[5] = flat.dot(outcomes.reshape(-1).to(flat)) if to_outcome else None
+            exact = torch.float64 if ctx.by_workers else flat.dtype  # their sums are added up
+            to_beta, kind = flat.to(exact), flat.dtype
+            found[3] = to_beta.sum().to(kind) if to_intercept else None
+            found[4] = to_beta.dot(scores.reshape(-1).to(exact)).to(kind) if to_slope else None
+            found[5] = to_beta.dot(outcomes.reshape(-1).to(exact)).to(kind) if to_outcome else None
             found[1] = to_z.mul_(slope) if to_scores else None  # last: the others are done with it
         return tuple(found)
+
+
+def _of_all_workers(batch: Batch, losses: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, int]:
+    """Return the sums of weighted losses and of weights over a whole batch, `[K]`, and its rows."""
+    exact = weights.double()
+    both = torch.stack([(losses * exact).sum(0), exact.sum(0)])
+    batch.group.sum(both)
+    sums, totals = both.to(weights.dtype)
+    return sums, totals, len(batch)
 
 
 def _scaled(sums: Tensor, weights: Tensor, groups: Groups, n: int) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ from counterplay.errors import ConfigError
 from counterplay.models.embedding import Embedding
 from counterplay.models.neural import linear
 from counterplay.models.rows import rows
-from counterplay.models.scorer import History, Scorer
+from counterplay.models.scorer import History, Noise, Scorer
 
 if TYPE_CHECKING:
     from counterplay.data.features import FeatureTable
@@ -69,7 +69,9 @@ class Attention(Scorer):
             item_features=log.item_features if size.use_features else None,
         )  # fmt: skip
 
-    def states(self, items: Tensor, *, only_last: bool = False) -> Tensor:
+    def states(
+        self, items: Tensor, *, only_last: bool = False, noise: Noise | None = None
+    ) -> Tensor:
         """Return the state after each place of windows `[N, L]`, `[N, L, dim]`.
 
         With `only_last`, the last block computes the last place alone, `[N, 1, dim]`.
@@ -77,7 +79,7 @@ class Attention(Scorer):
         length = items.shape[1]
         real = items < self.n_items
         hidden = rows(torch.cat([self.item.table(), self.start]), items) + self.place[-length:]
-        hidden = dropped(hidden, self.dropout if self.training else 0)
+        hidden = dropped(hidden, self.dropout if self.training else 0, noise)
         causal = torch.ones(length, length, dtype=torch.bool, device=items.device).tril()
         itself = torch.eye(length, dtype=torch.bool, device=items.device)
         allowed = (causal & real[:, None, :]) | itself  # [N, L, L]
@@ -85,7 +87,7 @@ class Attention(Scorer):
         mask.masked_fill_(~allowed, -torch.inf)
         for number, block in enumerate(self.blocks, 1):
             at_end = only_last and number == len(self.blocks)
-            hidden = block(hidden, mask[:, None], only_last=at_end)
+            hidden = block(hidden, mask[:, None], only_last=at_end, noise=noise)
         normed: Tensor = self.norm(hidden)
         return normed
 
@@ -113,7 +115,7 @@ class Attention(Scorer):
             )
         if history.whole:
             return self.states(history.items, only_last=True)[:, 0]
-        states = self.states(history.items)
+        states = self.states(history.items, noise=history.noise)
         place = history.window * states.shape[1] + history.place
         return rows(states.flatten(0, 1), place)
 
@@ -136,33 +138,45 @@ class _Block(nn.Module):
         self.inner = linear(dim, dim, generator)
         self.outer = linear(dim, dim, generator, gain=1)
 
-    def forward(self, hidden: Tensor, mask: Tensor, *, only_last: bool = False) -> Tensor:
+    def forward(
+        self, hidden: Tensor, mask: Tensor, *, only_last: bool = False, noise: Noise | None = None
+    ) -> Tensor:
         """Return the next states `[N, L, dim]`; `mask`, added to the logits, is `[N, 1, L, L]`."""
-        n, length, _ = hidden.shape
-        parts = self.attend(self.first_norm(hidden)).view(n, length, 3, self.heads, -1)
+        n, length, dim = hidden.shape
+        parts = self.attend(self.first_norm(hidden)).view(
+            n, length, 3, self.heads, dim // self.heads
+        )
         query, key, value = parts.permute(2, 0, 3, 1, 4)  # each [N, heads, L, dim / heads]
         if only_last:
             hidden, query, mask = hidden[:, -1:], query[:, :, -1:], mask[:, :, -1:]
         seen = F.scaled_dot_product_attention(query, key, value, mask)
         merged = self.merge(seen.transpose(1, 2).reshape(hidden.shape))
-        hidden = hidden + self._dropped(merged)
+        hidden = hidden + self._dropped(merged, noise)
         between = F.relu(self.inner(self.second_norm(hidden)))
-        return hidden + self._dropped(self.outer(between))
+        return hidden + self._dropped(self.outer(between), noise)
 
-    def _dropped(self, values: Tensor) -> Tensor:
-        return dropped(values, self.dropout) if self.training else values
+    def _dropped(self, values: Tensor, noise: Noise | None) -> Tensor:
+        return dropped(values, self.dropout, noise) if self.training else values
 
 
-def dropped(values: Tensor, share: float) -> Tensor:
+def dropped(values: Tensor, share: float, noise: Noise | None = None) -> Tensor:
     """Drop a share of the values, to the nearest 1 / 65,536, and scale up the others.
+
+    Windows `[N, …]` of several shards have a stream each, `noise`; else it is torch's own.
 
     Four decisions are taken from each random number: on CPU several times faster than torch's.
     """
     if share == 0:
         return values
     n_dropped = round(share * 2**16)
-    draws = torch.empty(-(-values.numel() // 4), dtype=torch.int64, device=values.device)
-    decisions = draws.random_(-(2**63), None).view(torch.int16)[: values.numel()]
+    each = values.shape[1:].numel()
+    parts = [_decisions(n * each, stream, values) for n, stream in noise or ((len(values), None),)]
+    decisions = parts[0] if len(parts) == 1 else torch.cat(parts)
     kept = torch.empty(values.shape, dtype=values.dtype, device=values.device)
     torch.ge(decisions.view(values.shape), n_dropped - 2**15, out=kept)  # 1 or 0, in one pass
     return values * kept.mul_(2**16 / (2**16 - n_dropped))
+
+
+def _decisions(n: int, stream: torch.Generator | None, values: Tensor) -> Tensor:
+    draws = torch.empty(-(-n // 4), dtype=torch.int64, device=values.device)
+    return draws.random_(-(2**63), None, generator=stream).view(torch.int16)[:n]

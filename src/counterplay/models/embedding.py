@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 import numpy as np
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
     from counterplay.data.features import FeatureTable
     from counterplay.data.interactions import Interactions
+    from counterplay.groups import Share
     from counterplay.models.registry import ModelSettings
+    from counterplay.seeding import Streams
 
 
 class Embedding(nn.Module):
@@ -37,15 +40,40 @@ class Embedding(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        own = torch.zeros(n, width)
-        if features is None:
-            own.normal_(0, scale, generator=generator)
-        self.own = nn.Parameter(own)
+        self._scale = 0.0 if features is not None else scale
+        self.own = nn.Parameter(self._initial(n, width, generator))
+        self.n_of_all: int | None = None  # rows on all workers, where these are one worker's
         self.sparse = False  # whether its gradient is: the optimizer decides
         self.can_be_sparse = True  # not where a model uses the whole table in training
         self.features = (
             None if features is None else FeatureEncoder(features, width, scale, generator)
         )
+
+    def _initial(self, n: int, width: int, generator: torch.Generator | None) -> Tensor:
+        own = torch.zeros(n, width)
+        return own.normal_(0, self._scale, generator=generator) if self._scale else own
+
+    @property
+    def is_part(self) -> bool:
+        """Whether other workers have other rows of the table."""
+        return self.n_of_all is not None
+
+    @property
+    def n_values(self) -> int:
+        """Number of its own values, on all workers."""
+        n = len(self.own) if self.n_of_all is None else self.n_of_all
+        return n * self.own.shape[1]
+
+    def share_out(self, share: Share, streams: Streams, number: int) -> None:
+        """Make a table without rows that of a worker's users; they start by shard."""
+        parts = [
+            self._initial(end - begin, self.own.shape[1], streams.torch("users", number, shard))
+            for shard, (begin, end) in zip(share.shards, pairwise(share.bounds), strict=True)
+        ]
+        self.own = nn.Parameter(torch.cat(parts))
+        self.n_of_all = share.n_users
+        if self.features is not None:
+            self.features.keep(share.first_user, share.first_user + share.bounds[-1])
 
     def forward(self, index: Tensor) -> Tensor:
         """Return the vectors at `index`, `[*index.shape, width]`."""
@@ -156,6 +184,17 @@ class FeatureEncoder(nn.Module):
         by_token = Bags(self.tokens, self.offsets, self.shares).by_entry(n_tokens)
         for name, value in zip(("owners", "begins", "owner_shares"), by_token, strict=True):
             self.register_buffer(name, value, persistent=False)
+
+    def keep(self, first: int, last: int) -> None:
+        """Keep the features of some ids that follow each other."""
+        begin, end = int(self.offsets[first]), int(self.offsets[last])
+        self.tokens, self.shares = self.tokens[begin:end], self.shares[begin:end]
+        self.offsets = self.offsets[first : last + 1] - begin
+        self.numbers = self.numbers[first:last]
+        n_tokens = 0 if self.token_vectors is None else len(self.token_vectors)
+        self.owners, self.begins, self.owner_shares = Bags(
+            self.tokens, self.offsets, self.shares
+        ).by_entry(n_tokens)
 
     def forward(self, index: Tensor | None = None) -> Tensor:
         """Return the vectors of the ids at `index` `[n]`, or of all of them, `[n, width]`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -13,6 +12,7 @@ from counterplay.models.rows import rows
 from counterplay.models.scorer import History, Scorer
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
@@ -48,7 +48,7 @@ class Popularity(Scorer):
         cls, log: Interactions, size: ModelSettings, generator: torch.Generator | None = None
     ) -> Self:
         """Count the rows of a training log."""
-        events = np.bincount(log.item, minlength=log.n_items)
+        events = log.item_events
         return cls(log.n_users, log.n_items, events, exponent=size.exponent)
 
     def forward(self, users: Tensor, items: Tensor, history: History | None = None) -> Tensor:

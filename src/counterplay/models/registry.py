@@ -81,6 +81,10 @@ class ModelSettings(BaseModel):
 
     def build(self, log: Interactions, generator: torch.Generator | None) -> Scorer:
         """Return a fresh model for the users and items of a training log."""
+        if log.share is not None:
+            from counterplay.models.shares import shared_out
+
+            return shared_out(self, log, generator)
         return self.kind.of(log, self, generator)
 
     @property

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from counterplay.models.registry import ModelSettings
 
 Searched = tuple[tuple[str, str | tuple[float, float]], ...]
+Noise = tuple[tuple[int, torch.Generator], ...]
 _BLOCK = 1 << 20  # pairs at a time, when all items are scored
 
 
@@ -30,6 +31,8 @@ class History:
     window: Tensor  #: The window of each query, `[B]`.
     place: Tensor  #: The last place that the query may see, `[B]`.
     whole: bool = False  #: Whether every query sees all of a window of its own.
+    #: Number of windows of each shard, with the stream that its dropout draws from.
+    noise: Noise | None = None
 
     @classmethod
     def of(cls, items: Tensor) -> History:

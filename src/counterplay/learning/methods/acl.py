@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import torch
 
+from counterplay.errors import ConfigError
 from counterplay.learning.batches import Batches
 from counterplay.learning.config import Game
 from counterplay.learning.fitting import FitOptions, fit
@@ -40,6 +41,7 @@ class Acl(Method[Game]):
     """The candidate against an exposure model."""
 
     settings = Game
+    for_workers = True
     roles = ("candidate", "exposure", "link")
     searched = (
         ("training.alpha", "alpha"),
@@ -55,6 +57,8 @@ class Acl(Method[Game]):
         known: KnownExposure | None = None,
     ) -> None:
         super().__init__(players, log, config)
+        if log.share is not None:
+            _check_parts(config)
         self._known = known
         self.first_epoch_that_counts = config.warmup
         self.stops_by_objective = config.stop_by == "objective"
@@ -88,17 +92,16 @@ class Acl(Method[Game]):
         g, y_link = g_all[:, :n_weighted], y_link[:, :n_weighted]  # [B, W]
         if not alone:
             f_losses = self.delta(y, self.candidate(*batch.query))  # [B, K]
-            f_loss, _ = weighted_loss(f_losses, link, g.detach(), y_link, groups)
+            f_loss, _ = weighted_loss(f_losses, link, g.detach(), y_link, groups, batch)
             self.optimizers["candidate"].step(f_loss)
         with torch.no_grad():
             updated = self.delta(y, self.candidate(*batch.query))  # [B, K], by f after its step
-        worst, weights = weighted_loss(updated, link, g, y_link, groups, learn_link=False)
+        worst, weights = weighted_loss(updated, link, g, y_link, groups, batch, learn_link=False)
         held = self._held(batch, g_all)
         objective = worst - config.alpha * held
         self.optimizers["exposure"].step(config.alpha * held if alone else -objective)
-        meter.add_weights(weights, groups)
-        n = len(batch.users)
-        meter.add(n, candidate_loss=worst, exposure_loss=held, objective=objective)
+        meter.add_weights(batch, weights, groups)
+        meter.add(batch, candidate_loss=worst, exposure_loss=held, objective=objective)
 
     def _held(self, batch: Batch, g: Tensor) -> Tensor:
         """Return R(g), on the batch or on as many impressions."""
@@ -106,6 +109,16 @@ class Acl(Method[Game]):
             batch = self._shown.draw(len(batch.users), self._shown_rng)
             g = self.exposure(batch.users, batch.items, batch.history)
         return self._regularizer(batch, g, self.link)
+
+
+def _check_parts(config: Game) -> None:
+    """Refuse what needs more of a batch than the part of it that one of several workers has."""
+    for name, wrong in (("regularizer", "popularity"), ("exposure_from", "impressions")):
+        if getattr(config, name) == wrong:
+            raise ConfigError(
+                f"several workers cannot play with training.{name}={wrong}, which looks at a whole "
+                "batch; choose another, or train without --workers"
+            )
 
 
 def acl(

@@ -41,6 +41,7 @@ class Dr(Method[Joint]):
     """The candidate, a model of its errors, and propensities."""
 
     settings = Joint
+    for_workers = True
     roles = ("candidate", "imputation", "exposure")
     needs = "ratings"
     searched = (("training.imputation_rate", (0.001, 0.1)), ("training.floor", (0.01, 1.0)))
@@ -64,7 +65,8 @@ class Dr(Method[Joint]):
         n_unseen = log.n_items - np.bincount(pairs // log.n_items, minlength=log.n_users)
         others = np.where(n_rows > 0, n_unseen / np.maximum(n_rows, 1), 0).astype(np.float32)
         self._others = torch.from_numpy(others).to(config.device)  # for each row, [n_users]
-        self._density = len(log) / (len(log) + float(n_unseen[n_rows > 0].sum()))  # mean of q
+        n, others_of_all = log.group.total(np.array([len(log), n_unseen[n_rows > 0].sum()]))
+        self._density = float(n / (n + others_of_all))  # mean of q
 
     def first(self) -> Method[Any] | None:
         """Fit the exposure model alone, unless there are propensities, or nothing to learn."""
@@ -93,15 +95,15 @@ class Dr(Method[Joint]):
             h = imputation(*pairs)  # [B, 1 + n_negatives]
         f = self.candidate(*pairs)  # [B, 1 + n_negatives]
         rows = doubly_robust(rating, f, f.detach() + h, inverse, self._others[batch.users.long()])
-        loss = self._density * rows.mean()
+        loss = self._density * batch.mean(rows)
         self.optimizers["candidate"].step(loss)
         with torch.no_grad():
             error = rating - self.candidate(*batch.query)[:, 0]  # of the updated f, [B]
         missed = (imputation(*batch.query)[:, 0] - error) ** 2  # [B]
-        imputed = self._density * (inverse * missed).mean()
+        imputed = self._density * batch.mean(inverse * missed)
         self.optimizers["imputation"].step(imputed)
-        meter.add_weights(inverse[:, None])
-        meter.add(len(batch.users), candidate_loss=loss, imputation_loss=imputed)
+        meter.add_weights(batch, inverse[:, None])
+        meter.add(batch, candidate_loss=loss, imputation_loss=imputed)
 
     def _inverse(self, batch: Batch) -> Tensor:
         """Return 1 / q of observed pairs, `[B]`: as logged, or fitted, then with mean 1 / density.
@@ -118,7 +120,7 @@ class Dr(Method[Joint]):
         n_sampled = self.config.n_negatives if self._fitted else 1
         q = torch.sigmoid(g + torch.log(n_sampled / self._others[batch.users.long()]))
         inverse = 1 / q.clamp(min=least)
-        return inverse / (self._density * inverse.mean())
+        return inverse / (self._density * batch.mean_of_all(inverse))
 
 
 def doubly_robust(

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack, cast
 
-import numpy as np
 import torch
 from torch import nn
 
+from counterplay.groups import ALONE, Group
 from counterplay.learning.config import Robust
 from counterplay.learning.fitting import FitOptions, fit
 from counterplay.learning.method import Method
@@ -45,11 +45,13 @@ class ItemLosses(nn.Module):
         self.register_buffer("sums", torch.zeros(n_items))
         self.register_buffer("known", torch.zeros(n_items))  # the mean is sums / known
 
-    def update(self, items: Tensor, losses: Tensor) -> None:
-        """Take up the losses of a batch, `[B]`."""
+    def update(self, items: Tensor, losses: Tensor, group: Group = ALONE) -> None:
+        """Take up the losses of a batch, `[B]`, with those of other workers."""
         n = len(self.sums)
         counts = items.bincount(minlength=n)  # [n_items]
-        means = items.bincount(losses.to(self.sums.dtype), minlength=n) / counts.clamp(min=1)
+        totals = items.bincount(losses.to(self.sums.dtype), minlength=n)  # [n_items]
+        group.sum(counts, totals)
+        means = totals / counts.clamp(min=1)
         kept = self.memory ** counts.to(self.sums.dtype)
         self.sums.mul_(kept).add_((1 - kept) * means)
         self.known.mul_(kept).add_(1 - kept)
@@ -59,13 +61,14 @@ class Dro(Method[Robust]):
     """The candidate against the worst weights of a ball."""
 
     settings = Robust
+    for_workers = True
     roles = ("candidate", "item_losses")
     searched = (("training.radius", (0.01, 2.0)),)
     remedy = "raise radius"
 
     def _made(self, role: str) -> nn.Module:
-        counts = np.bincount(self.log.item, minlength=self.log.n_items)
-        self._shares = torch.from_numpy(counts).to(self.config.device) / len(self.log)  # [n_items]
+        counts = self.log.item_events
+        self._shares = torch.from_numpy(counts).to(self.config.device) / counts.sum()  # [n_items]
         return ItemLosses(self.log.n_items, self.config.memory)
 
     def step(self, batch: Batch, meter: Meter) -> None:
@@ -73,19 +76,21 @@ class Dro(Method[Robust]):
         f = self.candidate(*batch.query)  # [B, K]
         losses = self.delta(batch.outcomes, f)  # [B, K]
         weights = torch.ones_like(losses)
-        weights[:, 0] = self._worst(batch.scored[:, 0].long(), losses[:, 0].detach())
-        loss = (weights * losses).mean()
+        weights[:, 0] = self._worst(batch, losses[:, 0].detach())
+        loss = batch.mean(weights * losses)
         self.optimizers["candidate"].step(loss)
-        meter.add_weights(weights[:, :1], inverse=False)
-        meter.add(len(batch.users), candidate_loss=loss)
+        meter.add_weights(batch, weights[:, :1], inverse=False)
+        meter.add(batch, candidate_loss=loss)
 
-    def _worst(self, items: Tensor, losses: Tensor) -> Tensor:
+    def _worst(self, batch: Batch, losses: Tensor) -> Tensor:
         """Return the worst weights of observed entries, `[B]`."""
         worst, radius = _BALLS[self.config.ball], self.config.radius
         if self.config.group == "click":
-            return worst(losses, torch.ones_like(losses), radius)
+            everyone, mine = batch.group.together(losses)
+            return worst(everyone, torch.ones_like(everyone), radius)[mine]
+        items = batch.scored[:, 0].long()
         running = cast("ItemLosses", self.players["item_losses"])
-        running.update(items, losses)
+        running.update(items, losses, batch.group)
         seen = running.known > 0  # in the first epoch not all
         weights = torch.ones_like(running.sums)  # [n_items]
         means = running.sums[seen] / running.known[seen]

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 class Erm(Method[Training]):
     """The candidate alone."""
 
+    for_workers = True
+
     def step(self, batch: Batch, meter: Meter) -> None:
         """Move f down the gradient of its mean loss."""
         f = self.candidate(*batch.query)  # [B, K]
-        loss = self.delta(batch.outcomes, f).mean()
+        loss = batch.mean(self.delta(batch.outcomes, f))
         self.optimizers["candidate"].step(loss)
-        meter.add(len(batch.users), candidate_loss=loss)
+        meter.add(batch, candidate_loss=loss)
 
     def row_weights(self) -> None:
         """Count all rows alike."""

@@ -32,6 +32,7 @@ class Ips(Method[Inverse]):
     """The candidate, weighted by logged propensities."""
 
     settings = Inverse
+    for_workers = True
     needs = "propensities"
     searched = (("training.floor", (0.01, 1.0)),)
 
@@ -42,8 +43,8 @@ class Ips(Method[Inverse]):
                 "with --propensity, or choose another method"
             )
         super().__init__(players, log, config)
-        self._least = config.floor * float(log.propensity.mean())
-        self._scale = 1 / float(np.mean(1 / np.maximum(log.propensity, self._least)))
+        self._least = config.floor * _mean(log, log.propensity)
+        self._scale = 1 / _mean(log, 1 / np.maximum(log.propensity, self._least))
 
     def step(self, batch: Batch, meter: Meter) -> None:
         """Move f down the gradient of the weighted loss."""
@@ -52,16 +53,24 @@ class Ips(Method[Inverse]):
         losses = self.delta(batch.outcomes, f)  # [B, K]
         weights = torch.ones_like(losses)
         weights[:, 0] = self._scale / batch.propensity.clamp(min=self._least)  # mean 1 over the log
-        loss = (weights * losses).mean()
+        loss = batch.mean(weights * losses)
         self.optimizers["candidate"].step(loss)
-        meter.add_weights(weights[:, :1] / self._scale)
-        meter.add(len(batch.users), candidate_loss=loss)
+        meter.add_weights(batch, weights[:, :1] / self._scale)
+        meter.add(batch, candidate_loss=loss)
 
     def row_weights(self) -> NDArray[np.float64]:
         """Return the inverse logged propensities, `[n]`."""
         assert self.log.propensity is not None
         weights: NDArray[np.float64] = 1 / np.maximum(self.log.propensity, self._least)
         return weights
+
+
+def _mean(log: Interactions, values: NDArray[np.float64]) -> float:
+    """Return the mean of a value of each row, over the rows of all workers."""
+    if log.share is None:
+        return float(values.mean())
+    total, n = log.group.total(np.array([values.sum(), len(values)]))
+    return float(total / n)
 
 
 def ips(

@@ -62,13 +62,12 @@ class Opponent(Method[Game]):
         n_weighted = self.config.n_weighted(f_losses.shape[1])  # W
         g, y_link = g_all[:, :n_weighted], batch.link_outcomes[:, :n_weighted]  # [B, W]
         groups = (n_weighted,) if self.config.recipe == "stable" else ()
-        worst, weights = weighted_loss(f_losses, self.link, g, y_link, groups)
+        worst, weights = weighted_loss(f_losses, self.link, g, y_link, groups, batch)
         held = self._regularizer(batch, g_all, self.link)  # R(g)
         objective = worst - self.config.alpha * held
         self.optimizers["exposure"].step(-objective)
-        meter.add_weights(weights, groups)
-        n = len(batch.users)
-        meter.add(n, candidate_loss=worst, exposure_loss=held, objective=objective)
+        meter.add_weights(batch, weights, groups)
+        meter.add(batch, candidate_loss=worst, exposure_loss=held, objective=objective)
 
     @property
     def scorers(self) -> tuple[Scorer, ...]:

@@ -18,7 +18,7 @@ from counterplay.learning.config import Training, Weighted
 from counterplay.learning.fitting import FitOptions, fit
 from counterplay.learning.method import Method
 from counterplay.learning.methods.erm import Erm
-from counterplay.learning.regularizers import shown_loss
+from counterplay.learning.regularizers import shown_losses
 from counterplay.learning.weighting import groups_of, weighted_loss
 from counterplay.models.scorer import History
 
@@ -41,18 +41,20 @@ class Exposed(Method[Training]):
     """An exposure model alone: what was shown, clicked or not, against sampled unseen items."""
 
     needs = "impressions"
+    for_workers = True
 
     def step(self, batch: Batch, meter: Meter) -> None:
         """Move g down the gradient of its mean loss."""
-        loss = shown_loss(self.candidate(*batch.query), batch.unseen)
+        loss = batch.mean(shown_losses(self.candidate(*batch.query), batch.unseen))
         self.optimizers["candidate"].step(loss)
-        meter.add(len(batch.users), candidate_loss=loss)
+        meter.add(batch, candidate_loss=loss)
 
 
 class Ps(Method[Weighted]):
     """The candidate, weighted by a frozen exposure model."""
 
     settings = Weighted
+    for_workers = True
     roles: ClassVar[tuple[str, ...]] = ("candidate", "exposure", "link")
     searched: ClassVar[tuple[tuple[str, str | tuple[float, float]], ...]] = (
         ("exposure.name", "exposure"),
@@ -86,10 +88,10 @@ class Ps(Method[Weighted]):
         groups = groups_of(self.config.recipe, n)
         y = batch.link_outcomes[:, :n]  # [B, W]
         losses, factor = self.worst(batch, self.delta(batch.outcomes, f), g, y, groups)  # [B, K]
-        loss, weights = weighted_loss(losses, self.link, g, y, groups, factor=factor)
+        loss, weights = weighted_loss(losses, self.link, g, y, groups, batch, factor=factor)
         self.optimizers["candidate"].step(loss)
-        meter.add_weights(weights, groups)
-        meter.add(len(batch.users), candidate_loss=loss)
+        meter.add_weights(batch, weights, groups)
+        meter.add(batch, candidate_loss=loss)
 
     def worst(
         self, batch: Batch, losses: Tensor, g: Tensor, y: Tensor, groups: Groups

@@ -86,7 +86,8 @@ class Rd(Ps):
         with torch.no_grad():
             odds = torch.exp(-self.link.logit(g, y))  # ŵ − 1, [B, W]
         observed = losses.detach()[:, : g.shape[1]]
-        return losses, of_odds(observed, odds, self.config.gamma, groups)
+        (observed, mine), (odds, _) = (batch.group.together(each) for each in (observed, odds))
+        return losses, of_odds(observed, odds, self.config.gamma, groups)[mine]
 
 
 def rd(

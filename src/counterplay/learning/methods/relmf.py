@@ -43,6 +43,7 @@ class Relmf(Method[Relevance]):
     """The candidate, with labels divided by propensities."""
 
     settings = Relevance
+    for_workers = True
     searched = (("training.exponent", (0.1, 1.0)), ("training.floor", (0.01, 1.0)))
     remedy = "raise exponent, or lower floor"
 
@@ -54,7 +55,7 @@ class Relmf(Method[Relevance]):
             )
         super().__init__(players, log, config)
         self._logged = logged_are_used(config.propensities, log)
-        counts = np.bincount(log.item, minlength=log.n_items)
+        counts = log.item_events
         popularity = (counts / max(counts.max(), 1)) ** config.exponent
         self._popularity = torch.from_numpy(popularity.astype(np.float32)).to(config.device)
 
@@ -67,10 +68,10 @@ class Relmf(Method[Relevance]):
         losses = relevance_loss(relevance, f, self.config.label_loss)  # [B, K]
         if self.config.nonnegative:
             losses = losses.clamp(min=0)
-        loss = losses.mean()
+        loss = batch.mean(losses)
         self.optimizers["candidate"].step(loss)
-        meter.add_weights(inverse[:, None])
-        meter.add(len(batch.users), candidate_loss=loss)
+        meter.add_weights(batch, inverse[:, None])
+        meter.add(batch, candidate_loss=loss)
 
     def _propensity(self, batch: Batch) -> Tensor:
         """Return the propensities of observed items, `[B]`."""

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from counterplay.errors import DataError
+from counterplay.errors import ConfigError, DataError
 from counterplay.learning.config import FromShown
 from counterplay.learning.fitting import FitOptions, fit
 from counterplay.learning.method import Method
@@ -37,6 +37,7 @@ class Shown(Method[FromShown]):
     """The candidate, and how far down a list users look."""
 
     settings = FromShown
+    for_workers = True
     roles = ("candidate", "examination")
     needs = "impressions"
     searched = (("training.unseen_weight", (0.001, 1.0)),)
@@ -54,6 +55,12 @@ class Shown(Method[FromShown]):
     def _made(self, role: str) -> nn.Module:
         """Return ρ, from the positions of the log where they count; else the first place alone."""
         counts = self.log.position is not None and self.config.examination != "none"
+        if counts and self.log.share is not None:
+            raise ConfigError(
+                "several workers cannot learn how far users look; found "
+                f"training.examination={self.config.examination}; leave it out, or train without "
+                "--workers"
+            )
         return Examination(examination_of(self.log) if counts else np.ones(1))
 
     def prepare(self) -> None:
@@ -69,12 +76,12 @@ class Shown(Method[FromShown]):
         examined = f.new_zeros(len(f))  # log ρ, [B]
         if batch.position is not None and self.config.examination != "none":
             examined = cast("Examination", self.players["examination"])(batch.position)
-        loss = click_loss(y, f[:, 0], examined).mean()
+        loss = batch.mean(click_loss(y, f[:, 0], examined))
         if batch.unseen is not None:
             unseen = F.softplus(f[:, 1:]).mean(1)  # [B], δ(0, f)
-            loss = loss + self.config.unseen_weight * (unseen * batch.unseen).mean()
+            loss = loss + self.config.unseen_weight * batch.mean(unseen * batch.unseen)
         self.optimizers["candidate"].step(loss)
-        meter.add(len(batch.users), candidate_loss=loss)
+        meter.add(batch, candidate_loss=loss)
 
 
 def click_loss(clicked: Tensor, f: Tensor, examined: Tensor) -> Tensor:

@@ -50,6 +50,7 @@ class Softmax(Method[AmongAll]):
     """The candidate alone."""
 
     settings = AmongAll
+    for_workers = True
     searched = (("training.n_shared", (64, 4096)),)
     unsearched = ("training.n_negatives",)
 
@@ -60,7 +61,7 @@ class Softmax(Method[AmongAll]):
                 "ratings; drop them, or choose another method"
             )
         super().__init__(players, log, config)
-        counts = np.bincount(log.item, minlength=log.n_items) + 1.0
+        counts = log.item_events + 1.0
         chances = counts**config.negatives_exponent
         chances /= chances.sum()
         self._upto = np.cumsum(chances)  # [n_items]
@@ -77,9 +78,9 @@ class Softmax(Method[AmongAll]):
         own = batch.items[:, :1]  # [B, 1]
         f, others = self.candidate.beside(batch.users, own, shared, batch.history)  # [B, 1], [B, N]
         others = (others + correction).masked_fill(own == shared, -math.inf)
-        loss = (torch.logsumexp(torch.cat([f, others], 1), 1) - f[:, 0]).mean()
+        loss = batch.mean(torch.logsumexp(torch.cat([f, others], 1), 1) - f[:, 0])
         self.optimizers["candidate"].step(loss)
-        meter.add(len(batch.users), candidate_loss=loss)
+        meter.add(batch, candidate_loss=loss)
 
     def _drawn(self) -> tuple[Tensor, Tensor]:
         """Return the items of a batch's sample, and what corrects for how they were drawn."""

@@ -1,0 +1,77 @@
+"""Workers that compute one thing together: what they must exchange, whoever carries it.
+
+Every worker of a group calls the same methods in the same order. One process alone is a group too,
+with nothing to exchange, so that there is one code path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+
+class Group:
+    """One process alone; `Workers` of `counterplay.runs.workers` are several.
+
+    Attributes:
+        rank: Number of this worker, from 0.
+        size: Number of workers.
+    """
+
+    rank = 0
+    size = 1
+
+    def sum(self, *tensors: Tensor) -> None:
+        """Replace each tensor by its sum over all workers.
+
+        They are added in float64: a sum of float32 depends on who adds what, and Adam divides the
+        tiny gradient of the link by its size.
+        """
+
+    def total(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the sum of an array over all workers; whole numbers stay exact."""
+        return values
+
+    def most(self, *values: float) -> tuple[float, ...]:
+        """Return the largest of each value among all workers."""
+        return values
+
+    def together(self, rows: Tensor) -> tuple[Tensor, slice]:
+        """Return the rows of all workers, in their order, and which are this worker's."""
+        return rows, slice(None)
+
+    def collected(self, rows: Tensor) -> Tensor | None:
+        """Return the same to the first worker; the others get None."""
+        return rows
+
+    def barrier(self) -> None:
+        """Wait until all workers are here."""
+
+
+ALONE = Group()
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """Which users of a log are one worker's.
+
+    A log is cut into shards of users that follow each other. The shards depend on the log, not on
+    the workers: a worker has several of them, next to each other. Random streams are named by
+    shards, so that any number of workers learns the same.
+    """
+
+    group: Group
+    n_shards: int  #: Of the whole log.
+    first: int  #: Number of this worker's first shard.
+    bounds: tuple[int, ...]  #: Where its shards begin among its users, and where the last one ends.
+    first_user: int  #: Its first user's index in the whole log.
+    n_users: int  #: Of the whole log.
+
+    @property
+    def shards(self) -> range:
+        """Numbers of this worker's shards."""
+        return range(self.first, self.first + len(self.bounds) - 1)
