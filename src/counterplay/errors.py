@@ -5,7 +5,8 @@
     ├── ConfigError (ValueError)    an option or a combination of options makes no sense
     ├── NotFittedError              a result was asked for before there was one
     ├── DivergedError               training left the finite numbers
-    └── CheckpointError             a saved state cannot be continued from
+    ├── CheckpointError             a saved state cannot be continued from
+    └── LostWorkerError             one of several workers is gone
 
     CounterplayWarning (UserWarning)   a result stands, with a reservation
 
@@ -35,6 +36,10 @@ class DivergedError(CounterplayError):
 
 class CheckpointError(CounterplayError):
     """A saved state cannot be continued from."""
+
+
+class LostWorkerError(CounterplayError):
+    """One of several workers is gone."""
 
 
 class CounterplayWarning(UserWarning):

@@ -36,6 +36,10 @@ class Group:
         """Return the sum of an array over all workers; whole numbers stay exact."""
         return values
 
+    def gathered(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the values of all workers, in their order."""
+        return values
+
     def most(self, *values: float) -> tuple[float, ...]:
         """Return the largest of each value among all workers."""
         return values
@@ -70,6 +74,7 @@ class Share:
     bounds: tuple[int, ...]  #: Where its shards begin among its users, and where the last one ends.
     first_user: int  #: Its first user's index in the whole log.
     n_users: int  #: Of the whole log.
+    fingerprint: str = ""  #: Of the whole log.
 
     @property
     def shards(self) -> range:

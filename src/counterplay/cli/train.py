@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from counterplay.cli import console, options
+from counterplay.cli import console, launching, options
 from counterplay.cli.options import option, several_settings
 from counterplay.learning.methods import METHODS
+
+SHARDS = 64
 
 _Method = Annotated[
     str | None,
@@ -50,6 +53,14 @@ def train(
     config: options.Config = None,
     assignments: Annotated[list[str] | None, several_settings("training.patience=20")] = None,
     track: _Track = None,
+    workers: Annotated[
+        int | None,
+        option("Number of processes that train together on this machine.", min=1),
+    ] = None,
+    shards: Annotated[
+        int | None,
+        option("Number of user ranges that workers divide among them.", min=1, default="64"),
+    ] = None,
     resume: Annotated[bool, option("Continue an interrupted run at --out.", "--resume")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -57,9 +68,14 @@ def train(
 
     Example: counterplay train data/clicks --out runs/game --method acl --candidate gmf
     """
+    if workers is not None and not launching.is_worker():
+        launching.launch(workers)
+    if launching.is_worker():
+        shards = shards or SHARDS
     from counterplay.learning.tracking import tracked
     from counterplay.runs import training
     from counterplay.runs.config import run_config
+    from counterplay.runs.workers import joined
 
     given: dict[str, Any] = {
         "method": method,
@@ -74,14 +90,21 @@ def train(
         "training.seed": seed,
     }
     settings = run_config(config, assignments or (), given)
+    if launching.is_worker() and int(os.environ["RANK"]):  # the first one speaks
+        with joined() as group:
+            training.train(data, out, settings, resume=resume, shards=shards, group=group)
+        return
     with (
+        joined() as group,
         console.notes(),
         console.resumable("continue with the same command and --resume"),
         console.progress(f"training on {data.name}", unit="epochs") as bar,
         tracked(track, out.with_name(f"{out.name}.events"), out.name) as trackers,
     ):
         callbacks = [lambda epoch: bar(epoch.epoch + 1, settings.training.epochs), *trackers]
-        found = training.train(data, out, settings, resume=resume, callbacks=callbacks)
+        found = training.train(
+            data, out, settings, resume=resume, callbacks=callbacks, shards=shards, group=group
+        )
         record = found.to_dict()
     if as_json:
         console.print_json(record)

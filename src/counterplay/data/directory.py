@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT = 2
-_TYPES = {
+TYPES = {
     "user": pl.Int32(),
     "item": pl.Int32(),
     "rating": pl.Float32(),
@@ -48,10 +48,10 @@ _TYPES = {
     "part": pl.Int8(),
 }
 DESCRIPTION = "dataset.json"
-_TABLES = ("interactions.parquet", "users.parquet", "items.parquet")
-_SPLIT, _RANDOM, _UNCLICKED = "split.parquet", "random.parquet", "unclicked.parquet"
-_REMEDY = "prepare it again"
-FILES = Replaceable({DESCRIPTION, *_TABLES}, {DESCRIPTION, *_TABLES, _SPLIT, _RANDOM, _UNCLICKED})
+TABLES = ("interactions.parquet", "users.parquet", "items.parquet")
+SPLIT, _RANDOM, UNCLICKED = "split.parquet", "random.parquet", "unclicked.parquet"
+REMEDY = "prepare it again"
+FILES = Replaceable({DESCRIPTION, *TABLES}, {DESCRIPTION, *TABLES, SPLIT, _RANDOM, UNCLICKED})
 
 
 def save(log: Interactions | Split, directory: str | Path, *, overwrite: bool = False) -> None:
@@ -68,12 +68,12 @@ def save(log: Interactions | Split, directory: str | Path, *, overwrite: bool = 
             frame.write_parquet(folder / f"{plural}.parquet")
         split = None
         if isinstance(log, Split):
-            _write_columns(folder / _SPLIT, {"part": log.part})
+            _write_columns(folder / SPLIT, {"part": log.part})
             if log.random is not None:
                 _write_columns(folder / _RANDOM, dict(log.random.columns()))
             if log.unclicked is not None and log.unclicked_part is not None:
                 columns = dict(log.unclicked.columns()) | {"part": log.unclicked_part}
-                _write_many(folder / _UNCLICKED, columns)
+                _write_many(folder / UNCLICKED, columns)
             split = {"kind": log.kind, "counts": log.counts, "cold": log.cold_counts}
             split["fingerprint"] = log.fingerprint
         description = {
@@ -108,14 +108,14 @@ def load_split(directory: str | Path) -> Split:
             f"a stored split is needed; found none in '{folder}'; prepare it again with a split, "
             "or load it and split it"
         )
-    there = [name for name in (_SPLIT, _RANDOM, _UNCLICKED) if name in description["files"]]
-    for name in {_SPLIT, *there}:
-        check_digest(folder / name, description["files"], remedy=_REMEDY)
+    there = [name for name in (SPLIT, _RANDOM, UNCLICKED) if name in description["files"]]
+    for name in {SPLIT, *there}:
+        check_digest(folder / name, description["files"], remedy=REMEDY)
     try:
         beside: dict[str, Any] = {"random": None, "unclicked": None}
-        part, parts = _read_columns(folder / _SPLIT, ("part",))["part"], None
+        part, parts = _read_columns(folder / SPLIT, ("part",))["part"], None
         for name in there[1:]:
-            columns: dict[str, Any] = _read_columns(folder / name, tuple(_TYPES))
+            columns: dict[str, Any] = _read_columns(folder / name, tuple(TYPES))
             parts = columns.pop("part", parts)
             rows = Interactions(interactions.users, interactions.items, **columns)
             beside[name.removesuffix(".parquet")] = rows
@@ -131,8 +131,8 @@ def load_split(directory: str | Path) -> Split:
 def _load(folder: Path) -> tuple[Interactions, dict[str, Any]]:
     """Return the interactions of a dataset directory, and what `dataset.json` says."""
     description = describe(folder)
-    for name in _TABLES:
-        check_digest(folder / name, description["files"], remedy=_REMEDY)
+    for name in TABLES:
+        check_digest(folder / name, description["files"], remedy=REMEDY)
     try:
         columns = _read_columns(folder / "interactions.parquet", (*COLUMNS, *IMPRESSION_COLUMNS))
         users, user_features = _read_ids(folder / "users.parquet")
@@ -172,7 +172,7 @@ def describe(directory: str | Path) -> dict[str, Any]:
             f"a dataset directory must hold a readable dataset.json; found none in '{folder}'; "
             "make one with counterplay prepare"
         )
-    description = read_json(path, "of a dataset directory", remedy=_REMEDY, format=FORMAT)
+    description = read_json(path, "of a dataset directory", remedy=REMEDY, format=FORMAT)
     keys = {"name", "counts", "source", "filter", "split", "fingerprint", "files"}
     if keys - description.keys() or not isinstance(description["files"], dict):
         raise _damaged(folder, "a dataset.json without all of its entries")
@@ -185,17 +185,17 @@ def _write_columns(path: Path, columns: dict[str, NDArray[Any]]) -> None:
 
 def _frame(columns: dict[str, NDArray[Any]]) -> pl.DataFrame:
     return pl.DataFrame(
-        {name: pl.Series(column).cast(_TYPES[name]) for name, column in columns.items()}
+        {name: pl.Series(column).cast(TYPES[name]) for name, column in columns.items()}
     )
 
 
 def _write_many(path: Path, columns: dict[str, NDArray[Any]]) -> None:
     """Write columns that may be very long, some rows at a time, so that none is held twice."""
-    types = pl.DataFrame(schema={name: _TYPES[name] for name in columns}).to_arrow().schema
+    types = pl.DataFrame(schema={name: TYPES[name] for name in columns}).to_arrow().schema
     with pq.ParquetWriter(path, types, compression="lz4", use_dictionary=False) as writer:
         for part in slices(len(columns["user"])):
             series = {
-                name: pl.Series(each[part]).cast(_TYPES[name]) for name, each in columns.items()
+                name: pl.Series(each[part]).cast(TYPES[name]) for name, each in columns.items()
             }
             writer.write_table(pl.DataFrame(series).to_arrow().cast(types))
 
@@ -205,7 +205,7 @@ def _read_columns(path: Path, wanted: tuple[str, ...]) -> dict[str, Any]:
     table = pl.scan_parquet(path, glob=False)
     columns = {}
     for name in (name for name in wanted if name in table.collect_schema()):
-        column = table.select(pl.col(name).cast(_TYPES[name])).collect()[name]
+        column = table.select(pl.col(name).cast(TYPES[name])).collect()[name]
         if column.null_count():
             raise _damaged(path.parent, f"{column.null_count()} nulls in column '{name}'")
         columns[name] = column.to_physical().to_numpy()

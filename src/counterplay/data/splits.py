@@ -46,7 +46,8 @@ class Split(Shown):
         part = self.part.view()
         part.flags.writeable = False
         object.__setattr__(self, "part", part)
-        in_range = len(part) > 0 and part.min() >= TRAIN and part.max() <= TEST
+        here = len(part) > 0 or self.interactions.share is not None  # a worker may have none
+        in_range = here and part.min(initial=TRAIN) >= TRAIN and part.max(initial=TEST) <= TEST
         if len(part) != len(self.interactions) or not in_range:
             raise DataError(
                 "a split must give each row the part 0, 1 or 2; found "
@@ -57,7 +58,7 @@ class Split(Shown):
                 "a split must be of clicks; found a log of rows that were clicked and others; "
                 "counterplay.prepare takes them apart"
             )
-        if not (part == TRAIN).any():
+        if not (part == TRAIN).any() and self.interactions.share is None:
             raise DataError(
                 f"a split must leave rows to train on; found none after {self.kind}; move the "
                 "boundary, or take a longer log"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,7 +23,7 @@ from counterplay.errors import CheckpointError, DataError
 from counterplay.learning.records import Epoch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from torch import Tensor, nn
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
     from counterplay.learning.optimizers import Optimizer
 
 FORMAT = 3
-_TENSORS, _STATE = "state.safetensors", "state.json"
-_FILES = {_TENSORS, _STATE}
+_TENSORS, STATE = "state.safetensors", "state.json"
+_FILES = {_TENSORS, STATE}
 _BETWEEN = 5.0  # seconds: short epochs do not wait for the disk, which a kill does not need
-_REMEDY = "remove its folder and begin again"
+REMEDY = "remove its folder and begin again"
 
 
 @dataclass(slots=True)
@@ -65,6 +66,24 @@ def save_checkpoint(
     progress: Progress,
 ) -> None:
     """Write a checkpoint; `about` says as plain values which run it belongs to."""
+    tensors, description = stored(about, players, optimizers, progress)
+    durable = time.monotonic() - progress.synced > _BETWEEN
+    known = Replaceable(_FILES, _FILES)
+    with new_directory(directory, replacing=known, durable=durable) as folder:
+        save_file(tensors, folder / _TENSORS)
+        description["files"] = {_TENSORS: digest_of(folder / _TENSORS)}
+        (folder / STATE).write_bytes(sealed(description, indent=None))
+    if durable:
+        progress.synced = time.monotonic()
+
+
+def stored(
+    about: Mapping[str, Any],
+    players: Mapping[str, nn.Module],
+    optimizers: Sequence[Optimizer],
+    progress: Progress,
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the tensors of a checkpoint, and what is written as JSON."""
     now = {name: player.state_dict() for name, player in players.items()}
     values: dict[str, Any] = {
         f"{when}.{name}.{key}": value
@@ -72,7 +91,7 @@ def save_checkpoint(
         for name, state in states.items()
         for key, value in state.items()
     }
-    for label, part in _parts(optimizers):
+    for label, part in parts_of(optimizers):
         for place, state in part.state_dict()["state"].items():
             values |= {f"{label}.{place}.{key}": value for key, value in state.items()}
     tensors = {key: value for key, value in values.items() if isinstance(value, torch.Tensor)}
@@ -86,15 +105,8 @@ def save_checkpoint(
         "threads": torch.get_num_threads(),
         "steps": {key: value for key, value in values.items() if key not in tensors},
     }
-    durable = time.monotonic() - progress.synced > _BETWEEN
-    known = Replaceable(_FILES, _FILES)
-    with new_directory(directory, replacing=known, durable=durable) as folder:
-        alone = {key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}
-        save_file(alone, folder / _TENSORS)
-        description["files"] = {_TENSORS: digest_of(folder / _TENSORS)}
-        (folder / _STATE).write_bytes(sealed(description, indent=None))
-    if durable:
-        progress.synced = time.monotonic()
+    alone = {key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}
+    return alone, description
 
 
 def load_checkpoint(
@@ -104,21 +116,37 @@ def load_checkpoint(
     optimizers: Sequence[Optimizer],
 ) -> Progress:
     """Put players and optimizers into the state of a checkpoint, if any; return how far it was."""
-    if not (directory / _STATE).exists():
+    read = partial(_read, directory)
+    return resumed(directory, about, players, optimizers, read)
+
+
+def _read(directory: Path, description: dict[str, Any]) -> dict[str, Tensor]:
+    check_digest(directory / _TENSORS, description["files"], remedy=REMEDY)
+    return load_file(directory / _TENSORS)
+
+
+def resumed(
+    directory: Path,
+    about: Mapping[str, Any],
+    players: Mapping[str, nn.Module],
+    optimizers: Sequence[Optimizer],
+    read: Callable[[dict[str, Any]], dict[str, Tensor]],
+) -> Progress:
+    """Put players and optimizers into the state that `read` finds by what state.json says."""
+    if not (directory / STATE).exists():
         return Progress()
     try:
-        description = read_json(directory / _STATE, "a checkpoint", remedy=_REMEDY, format=FORMAT)
-        check_digest(directory / _TENSORS, description["files"], remedy=_REMEDY)
+        description = read_json(directory / STATE, "a checkpoint", remedy=REMEDY, format=FORMAT)
         differs = difference(description["about"], about)
         if differs:
             raise CheckpointError(
                 "a checkpoint must belong to the run that goes on from it; found other settings or "
                 f"data in '{directory}' ({differs}); give the same, or begin in another folder"
             )
-        tensors = load_file(directory / _TENSORS)
+        tensors = read(description)
         for name, player in players.items():
             player.load_state_dict(_within(tensors, f"now.{name}."))
-        for label, part in _parts(optimizers):
+        for label, part in parts_of(optimizers):
             _restore(part, _within(tensors | description["steps"], f"{label}."))
         kept = ("best_epoch", "best_value", "stopped", "threads")
         return Progress(
@@ -131,11 +159,12 @@ def load_checkpoint(
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
         what = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise CheckpointError(
-            f"a checkpoint must be whole; found {what} in '{directory}'; {_REMEDY}"
+            f"a checkpoint must be whole; found {what} in '{directory}'; {REMEDY}"
         ) from None
 
 
-def _parts(optimizers: Sequence[Optimizer]) -> list[tuple[str, torch.optim.Optimizer]]:
+def parts_of(optimizers: Sequence[Optimizer]) -> list[tuple[str, torch.optim.Optimizer]]:
+    """Return the parts of optimizers with what they are called in a checkpoint."""
     return [
         (f"optimizer.{place}.{number}", part)
         for place, optimizer in enumerate(optimizers)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
+import numpy as np
 import torch
 
 from counterplay.errors import CounterplayWarning, DivergedError
@@ -16,6 +17,7 @@ from counterplay.learning.checkpoint import Progress, load_checkpoint, save_chec
 from counterplay.learning.config import Weighted
 from counterplay.learning.effect import has_no_effect
 from counterplay.learning.records import Epoch, Fit, Meter
+from counterplay.learning.shard_checkpoint import load_shards, save_shards
 from counterplay.learning.shards import batches_of
 from counterplay.models.lookups import shared_lookups
 from counterplay.models.solved import Solved
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
+    from counterplay.data.interactions import Interactions
     from counterplay.learning.batches import Batch
     from counterplay.learning.config import Training
     from counterplay.learning.method import Method
@@ -83,14 +86,13 @@ def fit(
     method.prepare()
     if isinstance(players.get("candidate"), Solved):
         return _solved(method, validate, callbacks)
-    optimizers = list(method.optimizers.values())
     batches = batches or batches_of(log, config, *method.scorers)
-    about = {"training": config.model_dump(mode="json"), "rows": log.fingerprint}
+    about = {"training": config.model_dump(mode="json"), "rows": _rows(log)}
     if method.impressions is not None:
-        about["impressions"] = method.impressions.fingerprint
+        about["impressions"] = _rows(method.impressions)
     progress = Progress(best=_states(players))
     if own is not None:
-        progress = load_checkpoint(own, about, players, optimizers)
+        progress = _resumed(own, about, method)
         _warn_of_threads(progress.threads, threads_for(config.batch_size))
         progress.best = progress.best or _states(players)
     with _arithmetic(config.batch_size):
@@ -103,7 +105,7 @@ def fit(
                 progress.best = _states(players)
             progress.stopped = _reason_to_stop(method, progress, judged=validate is not None)
             if own is not None:
-                save_checkpoint(own, about, players, optimizers, progress)
+                _save(own, about, method, progress)
             for callback in callbacks:
                 callback(epoch)
     for name, player in players.items():
@@ -130,6 +132,29 @@ def _solved(method: Method[Any], validate: Validate | None, callbacks: Iterable[
         callback(epoch)
     _warn_of_the_link(epoch, method)
     return Fit(method.players, [epoch], 0, "the model is computed at once")
+
+
+def _rows(log: Interactions) -> str:
+    """Return what says which rows a run learns from; of several workers, those of all."""
+    if log.share is None:
+        return log.fingerprint
+    n = int(log.group.total(np.array([len(log)]))[0])
+    return f"{n} rows in {log.share.n_shards} shards of {log.share.fingerprint}"
+
+
+def _resumed(folder: Path, about: dict[str, Any], method: Method[Any]) -> Progress:
+    players, optimizers = method.players, list(method.optimizers.values())
+    if method.log.share is None:
+        return load_checkpoint(folder, about, players, optimizers)
+    return load_shards(folder, about, players, optimizers, method.log.share)
+
+
+def _save(folder: Path, about: dict[str, Any], method: Method[Any], progress: Progress) -> None:
+    players, optimizers = method.players, list(method.optimizers.values())
+    if method.log.share is None:
+        save_checkpoint(folder, about, players, optimizers, progress)
+    else:
+        save_shards(folder, about, players, optimizers, progress, method.log.share)
 
 
 def _run_epoch(method: Method[Any], batches: Epochs, number: int) -> Epoch:

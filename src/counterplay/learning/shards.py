@@ -1,10 +1,10 @@
 """The rows of a log that several workers have, as batches that do not depend on their number.
 
-Step t of T takes the rows `[n_s · t / T + s / S, n_s · (t + 1) / T + s / S)` of every shard s of S, in
-whole numbers, in an order and with negatives from streams that are named by epoch and shard. Without
-s / S, shards with fewer rows than steps would all have theirs in the same steps. A worker's part of a
-batch is what its own shards give, so every worker has T steps, and the batches of all together are
-always the same.
+Step t of T takes the rows `[n · t / T + s / S, n · (t + 1) / T + s / S)` of shard s of S with n
+rows, in whole numbers, in an order and with negatives from streams that are named by epoch and
+shard. Without s / S, shards with fewer rows than steps would all have theirs in the same steps. A
+worker's part of a batch is what its own shards give, so every worker has T steps, and the batches
+of all together are always the same.
 """
 
 from __future__ import annotations

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from counterplay.seeding import Streams
 
 
+FEATURES = ("tokens", "offsets", "shares", "numbers")  # what an encoder knows of each id
+
+
 class Embedding(nn.Module):
     """Vectors by index; -1, an id that training never saw, gets the mean of all vectors.
 
@@ -172,8 +175,7 @@ class FeatureEncoder(nn.Module):
     ) -> None:
         super().__init__()
         *bags, n_tokens = _token_bags(table)
-        names = ("tokens", "offsets", "shares", "numbers")
-        for name, values in zip(names, (*bags, _standardised(table)), strict=True):
+        for name, values in zip(FEATURES, (*bags, _standardised(table)), strict=True):
             self.register_buffer(name, torch.from_numpy(values))
         self.token_vectors, self.number_vectors = (
             nn.Parameter(torch.zeros(n, width).normal_(0, scale, generator=generator))

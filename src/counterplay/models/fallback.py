@@ -41,11 +41,13 @@ class Fallback:
         if taught is not None and not model.history_length:
             without[:-1] &= ~taught
         self.unknown: NDArray[np.bool_] = without & model.learns_each_user
-        events = np.bincount(train.item, minlength=train.n_items + 1)
+        events = np.append(train.item_events, 0)
         self.items: NDArray[np.float32]
         if train.rating is None:
             self.items = Popularity(train.n_users, train.n_items, events[:-1]).logits.numpy()
         else:
+            sums = train.group.total(np.bincount(train.item, train.rating, train.n_items + 1))
             mean = train.rating.mean(dtype=np.float64)
-            sums = np.bincount(train.item, train.rating, train.n_items + 1)
+            if train.share is not None:
+                mean = sums.sum() / events.sum()
             self.items = ((sums + mean) / (events + 1)).astype(np.float32)

@@ -5,17 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from torch.nn import functional as F
+
 from counterplay.data.vocabulary import Vocabulary
 from counterplay.errors import ConfigError
-from counterplay.models.embedding import Embedding
+from counterplay.models.embedding import FEATURES, Embedding
 from counterplay.models.scorer import Scorer
 from counterplay.models.solved import Solved
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import torch
+    from torch import Tensor, nn
 
     from counterplay.data.interactions import Interactions
+    from counterplay.groups import Group
     from counterplay.models.registry import ModelSettings
 
 
@@ -50,3 +56,37 @@ def shared_out(
         if isinstance(module, Scorer):
             module.n_users = log.n_users
     return model
+
+
+def n_parameters(player: nn.Module) -> int:
+    """Return how many numbers are learnt, on all workers together."""
+    elsewhere = sum(each.n_values - each.own.numel() for _, each in _parts(player))
+    return elsewhere + sum(value.numel() for value in player.parameters())
+
+
+def whole_states(players: Mapping[str, nn.Module], group: Group) -> dict[str, Tensor]:
+    """Return the states of all players by role and name; the first worker has them whole."""
+    states = {
+        f"{role}.{key}": value
+        for role, player in players.items()
+        for key, value in player.state_dict().items()
+    }
+    for role, player in players.items():
+        for path, table in _parts(player):
+            place = f"{role}.{path}." if path else f"{role}."
+            for name in ("own", *(f"features.{each}" for each in FEATURES if table.features)):
+                held = states[place + name]
+                counts = name.endswith("offsets")  # of tokens, which begin anew with each worker
+                found = group.collected(held.diff() if counts else held)
+                if found is not None:
+                    states[place + name] = F.pad(found.cumsum(0), (1, 0)) if counts else found
+    return states
+
+
+def _parts(player: nn.Module) -> list[tuple[str, Embedding]]:
+    """Return the tables of which other workers have other rows, by their names."""
+    return [
+        (path, each)
+        for path, each in player.named_modules()
+        if isinstance(each, Embedding) and each.is_part
+    ]

@@ -30,11 +30,12 @@ from counterplay.runs.config import RunConfig, config_of
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
-    from torch import nn
+    from collections.abc import Mapping
+
+    from torch import Tensor, nn
 
     from counterplay.data.interactions import Interactions
     from counterplay.learning.config import Weighted
-    from counterplay.learning.records import Fit
     from counterplay.models.scorer import Scorer
 
 FORMAT = 2
@@ -68,6 +69,7 @@ class RunRecord(Shown, Record):
     validation: EstimateRecord | None
     notes: tuple[Text, ...] = ()
     threads: int
+    shards: int | None = None  # of users, where several workers may train
     files: dict[str, str] = Field(default_factory=dict)
 
     @field_serializer("configuration")
@@ -187,7 +189,8 @@ def asked_for(config: RunConfig, data: str | Path) -> dict[str, Any]:
 def begun_with(record: RunRecord) -> dict[str, Any]:
     """Return what a finished run was about, in the same form."""
     data = {"log": record.dataset.fingerprint, "split": record.dataset.split_fingerprint}
-    return {**record.configuration.model_dump(mode="json"), "data": data}
+    shards = {} if record.shards is None else {"shards": record.shards}
+    return {**record.configuration.model_dump(mode="json"), "data": data} | shards
 
 
 def begin(folder: Path, asked: dict[str, Any]) -> None:
@@ -224,16 +227,12 @@ def clear(folder: Path) -> None:
     (folder / _BEGUN).unlink(missing_ok=True)
 
 
-def write_run(folder: Path, record: RunRecord, fit: Fit) -> RunRecord:
+def write_run(folder: Path, record: RunRecord, states: Mapping[str, Tensor]) -> RunRecord:
     """Write the model, then the record, then remove the checkpoint: each file whole or not.
 
     Returns the record with the digest of the model.
     """
-    tensors = {
-        f"{name}.{key}": value.detach().cpu().contiguous().clone()
-        for name, player in fit.players.items()
-        for key, value in player.state_dict().items()
-    }
+    tensors = {name: value.detach().cpu().contiguous().clone() for name, value in states.items()}
     with new_file(folder / MODEL) as path:
         save_file(tensors, path)
     record = record.model_copy(update={"files": {MODEL: digest_of(folder / MODEL)}})

@@ -16,12 +16,15 @@ import numpy as np
 from counterplay.data.directory import load_split
 from counterplay.data.impressions import impressions_of
 from counterplay.data.publishing import check_free, working_directory
+from counterplay.data.shares import load_share
 from counterplay.data.splits import TRAIN
 from counterplay.errors import ConfigError, CounterplayError, DataError
 from counterplay.evaluation.records import EstimateRecord
+from counterplay.groups import ALONE, Group
 from counterplay.learning.config import Weighted
 from counterplay.learning.fitting import fit, threads_for
 from counterplay.learning.methods import MADE, method_of
+from counterplay.models.shares import n_parameters, whole_states
 from counterplay.notes import noted, tell
 from counterplay.runs.config import RunConfig, kind_of
 from counterplay.runs.record import (
@@ -63,30 +66,44 @@ def train(
     resume: bool = False,
     callbacks: Iterable[Callback] = (),
     split: Split | None = None,
+    shards: int | None = None,
+    group: Group = ALONE,
 ) -> RunRecord:
     """Train on the dataset directory `data`, write the run directory `out`, return its record.
 
     The squared loss predicts ratings; with any other, every training row is a positive. With
     `resume`, an interrupted run continues and a finished one is returned, if the configuration,
     log and split are the same. `split` is the data, where they are loaded already.
+
+    With `shards`, random streams are named by that many shards of the users, so that the workers of
+    a `group`, as many as divide it, learn the same; each of them calls this function.
     """
     config, folder = config or RunConfig(), Path(out)
     settings, kind = config.of_method(), kind_of({"method": config.method})
     if not isinstance(config, kind):  # with the settings of the method, as it will be read again
         config = kind(**dict(config) | {"training": settings})
+    asked = asked_for(config, data) | ({} if shards is None else {"shards": shards})
+    if group.rank:  # the first worker has the folder
+        assert shards is not None
+        (finished,) = group.most(0.0)
+        if not finished:
+            _trained(data, load_share(data, group, shards), folder, config, asked, ())
+        return read_record(folder)
     if not resume:
         check_free(folder)
-    asked = asked_for(config, data)
     if resume and (folder / RECORD).exists():
         check_same(begun_with(read_record(folder)), asked, folder)
     with working_directory(folder) as place:
         if not resume:
             check_free(place)  # once more: now nobody else writes there
-        elif (place / RECORD).exists():
+        group.most(float((place / RECORD).exists()))
+        if (place / RECORD).exists():
             clear(place)
             return check_run(place)
         try:
-            return _trained(data, split or load_split(data), place, config, asked, callbacks)
+            if split is None:
+                split = load_split(data) if shards is None else load_share(data, group, shards)
+            return _trained(data, split, place, config, asked, callbacks)
         except (ConfigError, DataError):
             if not resume:  # the same command may be given again
                 clear(place)
@@ -114,18 +131,25 @@ def _trained(
     if isinstance(settings, Weighted) and settings.exposure_from == "impressions":
         shown = impressions_of(split, TRAIN)
     players = config.players(train, streams, shown)
-    held_out = bool(split.counts["validation"])  # without, the last epoch is kept
+    n_held_out = train.group.total(np.array([split.counts["validation"]]))
+    held_out = bool(n_held_out[0])  # without, the last epoch is kept
     taught = taught_by(config.method, split)
     judge = Judge(split, train, config.validation, streams, taught=taught) if held_out else None
-    begin(folder, asked)
+    first = train.group.rank == 0
+    if first:
+        begin(folder, asked)
     checkpoint = folder / CHECKPOINT
     with noted() as notes, _blamed(kind):
         rows = impressions_of(split, TRAIN) if kind.needs == "impressions" else train
         method = kind(players, rows, settings)
         method.impressions = shown
         found = fit(method, validate=judge, callbacks=callbacks, checkpoint=checkpoint)
-    record = write_run(folder, _record(config, data, split, found, judge, notes), found)
-    tell(notes)
+    record = _record(config, data, split, found, judge, notes, asked)
+    states = whole_states(found.players, train.group)
+    if first:
+        record = write_run(folder, record, states)
+        tell(notes)
+    train.group.barrier()  # now the run is there for all
     return record
 
 
@@ -150,6 +174,7 @@ def _record(
     fit: Fit,
     judge: Judge | None,
     notes: list[str],
+    asked: dict[str, Any],
 ) -> RunRecord:
     estimate = None if judge is None else judge.estimate(fit.candidate)
     return RunRecord(
@@ -159,14 +184,12 @@ def _record(
         data=str(Path(data).resolve()),
         dataset=Dataset(
             name=split.interactions.name,
-            fingerprint=split.interactions.fingerprint,
+            fingerprint=asked["data"]["log"],
             split=split.kind,
-            split_fingerprint=split.fingerprint,
+            split_fingerprint=asked["data"]["split"],
         ),
         parameters={
-            name: sum(value.numel() for value in player.parameters())
-            for name, player in fit.players.items()
-            if name not in MADE
+            name: n_parameters(player) for name, player in fit.players.items() if name not in MADE
         },
         epochs=tuple(_told(epoch, 1 if judge is None else judge.sign) for epoch in fit.epochs),
         best_epoch=fit.best_epoch,
@@ -175,6 +198,7 @@ def _record(
         validation=None if estimate is None else EstimateRecord(**estimate),
         notes=tuple(notes),
         threads=threads_for(config.training.batch_size),
+        shards=asked.get("shards"),
     )
 
 

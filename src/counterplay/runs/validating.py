@@ -7,6 +7,7 @@ Ratings go by their mean squared error, weighted by inverse propensities if the 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from counterplay.data.interactions import Interactions
     from counterplay.data.splits import Split
+    from counterplay.groups import Share
     from counterplay.models.scorer import Scorer
     from counterplay.runs.config import ValidationSettings
     from counterplay.seeding import Streams
@@ -68,7 +70,7 @@ class Judge:
                 )
             self.targets = impressions_of(split, VALIDATION)
         else:
-            if not train.is_explicit:
+            if not train.is_explicit and train.share is None:
                 check_cutoff(settings, split)
             rows = without_organic(split.validation)
             self.targets = _some(rows if len(rows) else split.validation, train, settings, streams)
@@ -78,8 +80,25 @@ class Judge:
         self._weights = np.ones(len(self.targets)) if logged is None else weights_of(logged)
         self._candidates: NDArray[np.int32] | None = None
         if settings.protocol == "sampled" and not (train.is_explicit or self._shown):
-            rng = streams.numpy("validation")
-            self._candidates = sampled_candidates(train, self.targets, settings.n_negatives, rng)
+            self._candidates = self._sampled(settings.n_negatives)
+
+    def _sampled(self, n: int) -> NDArray[np.int32]:
+        """Return each row's item and others to rank it among; several workers draw by shard."""
+        train, targets, share = self.train, self.targets, self.train.share
+        if share is None:
+            return sampled_candidates(train, targets, n, self._streams.numpy("validation"))
+        ends = np.searchsorted(targets.user, share.bounds)
+        return np.concatenate(
+            [
+                sampled_candidates(
+                    train,
+                    targets.take(np.arange(begin, end)),
+                    n,
+                    self._streams.numpy("validation", shard),
+                )
+                for shard, (begin, end) in zip(share.shards, pairwise(ends), strict=True)
+            ]
+        )
 
     @property
     def protocol(self) -> str:
@@ -93,18 +112,27 @@ class Judge:
 
     def __call__(self, model: Scorer) -> float:
         """Return a model's value; larger is better, so of an error its negative."""
-        values = self.values(model)
+        values, weights = self.values(model), self._weights
         counts = ~np.isnan(values)  # of impressions, some say nothing
-        return self.sign * float(np.average(values[counts], weights=self._weights[counts]))
+        if self.train.share is None:
+            return self.sign * float(np.average(values[counts], weights=weights[counts]))
+        sums = np.array([values[counts] @ weights[counts], weights[counts].sum()])
+        total, weight = self.train.group.total(sums)
+        return self.sign * float(total / weight)
 
     def estimate(self, model: Scorer) -> dict[str, Any]:
         """Return a model's value by its metric, with a bootstrap interval over users."""
-        values = self.values(model)
+        share = self.train.share
+        first = 0 if share is None else share.first_user
+        users, values, weights = (
+            self.train.group.gathered(each)
+            for each in (self.targets.user + np.int64(first), self.values(model), self._weights)
+        )
         counts = ~np.isnan(values)
-        _, clusters = np.unique(self.targets.user[counts], return_inverse=True)
+        _, clusters = np.unique(users[counts], return_inverse=True)
         (found,) = estimates(
             {(self.metric, self.k): values[counts]},
-            self._weights[counts],
+            weights[counts],
             clusters,
             self._streams.numpy("validation", "bootstrap"),
             estimator=self.estimator,
@@ -161,7 +189,25 @@ def _some(
     users, most = np.unique(rows.user), settings.users
     if most is None and settings.protocol == "full" and not train.is_explicit:
         most = max(1, SCORES // train.n_items)
+    if most is not None and rows.share is not None:
+        if rows.group.total(np.array([len(users)]))[0] <= most:
+            return rows
+        return rows.take(np.isin(rows.user, _of_shards(users, most, rows.share, streams)))
     if most is None or len(users) <= most:
         return rows
     drawn = streams.numpy("validation", "users").permutation(users)[:most]
     return rows.take(np.isin(rows.user, drawn))
+
+
+def _of_shards(
+    users: NDArray[np.int32], most: int, share: Share, streams: Streams
+) -> NDArray[np.int32]:
+    """Return some of a worker's users: of each shard its part of `most`, drawn once."""
+    ends = np.searchsorted(users, share.bounds)
+    drawn = [
+        streams.numpy("validation", "users", shard).permutation(users[begin:end])[
+            : most * (shard + 1) // share.n_shards - most * shard // share.n_shards
+        ]
+        for shard, (begin, end) in zip(share.shards, pairwise(ends), strict=True)
+    ]
+    return np.concatenate(drawn)

@@ -1,0 +1,104 @@
+"""Start a command several times on this machine: its workers, which find each other."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NoReturn
+
+import typer
+
+from counterplay.cli import console, signals
+
+TIMEOUT, PARENT = "COUNTERPLAY_TIMEOUT", "COUNTERPLAY_PARENT"
+_PLACES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_GRACE = 15.0  # seconds beyond the workers' own timeout, in which they say what happened
+_LOOK = 0.05  # seconds between two looks at them
+
+
+def is_worker() -> bool:
+    """Tell whether this process was started as one of several workers, here or by torchrun."""
+    return all(name in os.environ for name in _PLACES)
+
+
+def launch(n: int) -> NoReturn:
+    """Run this command in `n` processes, and end as they do; the first one speaks for all."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [Path(folder, str(rank)) for rank in range(n)]
+        children = _started(words)
+        try:
+            _wait(children)
+        except KeyboardInterrupt:
+            _end(children, signal.SIGINT)
+            signals.leave()
+        finally:
+            _end(children, signal.SIGTERM)
+        said = [_last_line(each) for each in words[1:]]
+    codes = [each.returncode for each in children]
+    if codes[0] < 0 or (codes[0] == 0 and any(codes)):  # then the first one said nothing
+        lost = [f"worker {rank} ended by signal {-it}" for rank, it in enumerate(codes) if it < 0]
+        console.say(next(filter(None, said), "; ".join(lost)).removeprefix("counterplay: "))
+    raise typer.Exit(next((code for code in codes if code > 0), int(any(codes))))
+
+
+def _started(words: list[Path]) -> list[subprocess.Popen[bytes]]:
+    """Start the workers; what all but the first say goes to files."""
+    n = len(words)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    shared = {
+        "WORLD_SIZE": str(n),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        PARENT: str(os.getpid()),
+    }
+    threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // n))}  # unless it is given
+    children = []
+    for rank, path in enumerate(words):
+        with path.open("wb") as said:
+            children.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "counterplay", *sys.argv[1:]],
+                    env=threads | os.environ | shared | {"RANK": str(rank)},
+                    stdout=said if rank else None,
+                    stderr=said if rank else None,
+                    start_new_session=True,  # signals are passed on once, from here
+                )
+            )
+    return children
+
+
+def _wait(children: list[subprocess.Popen[bytes]]) -> None:
+    """Wait until all have ended, or until those that are left have had time to notice."""
+    limit = float("inf")
+    while any(each.poll() is None for each in children):
+        if limit == float("inf") and any(each.returncode for each in children):
+            limit = time.monotonic() + float(os.environ.get(TIMEOUT, "120")) + _GRACE
+        if time.monotonic() > limit:
+            return
+        time.sleep(_LOOK)
+
+
+def _end(children: list[subprocess.Popen[bytes]], number: signal.Signals) -> None:
+    """Ask those that are left to end, then end them."""
+    left = [each for each in children if each.poll() is None]
+    for each in left:
+        each.send_signal(number)
+    for each in left:
+        try:
+            each.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            each.kill()
+            each.wait()
+
+
+def _last_line(path: Path) -> str:
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    return next((line for line in reversed(lines) if line.startswith("counterplay: ")), "")

@@ -1,0 +1,229 @@
+"""Several processes as one group, on one machine or on many, by torch.distributed with gloo.
+
+They find each other as torchrun's do, by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Every
+worker shows every few seconds that it is alive, so that the others can say who is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
+
+from counterplay.errors import ConfigError, CounterplayError, LostWorkerError
+from counterplay.groups import ALONE, Group
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+TIMEOUT = "COUNTERPLAY_TIMEOUT"  # seconds that workers wait for each other
+PARENT = "COUNTERPLAY_PARENT"  # the process that started this one, which ends with it
+_PLACES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_SECONDS = 120.0
+_BEAT = 1.0  # seconds between two signs of life
+_STILL = 5.0  # seconds without one after which a worker counts as gone
+
+
+@contextmanager
+def joined() -> Iterator[Group]:
+    """Give the group that this process belongs to, and leave it at the end."""
+    if not all(name in os.environ for name in _PLACES):
+        yield ALONE
+        return
+    group = Workers(*_joined())
+    try:
+        yield group
+    except BaseException as error:
+        group.failed(error)
+        raise
+    group.left()
+
+
+def _joined() -> tuple[int, int, Any, float]:
+    try:
+        rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        seconds = float(os.environ.get(TIMEOUT, _SECONDS))
+        if not 0 <= rank < size or not seconds > 0:
+            raise ValueError
+    except ValueError:
+        found = ", ".join(f"{each}={os.environ.get(each)}" for each in (*_PLACES, TIMEOUT))
+        raise ConfigError(
+            f"a worker needs its place among the others in numbers; found {found}; start workers "
+            "with --workers, or with torchrun"
+        ) from None
+    timeout = timedelta(seconds=seconds)
+    try:
+        store, _, _ = next(iter(rendezvous("env://", timeout=timeout)))
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=timeout)
+    except (RuntimeError, ValueError, OSError) as error:
+        address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        raise LostWorkerError(
+            f"all {size} workers must meet within {seconds:g} seconds; found worker {rank} of them "
+            f"alone at {address} ({_first_line(error)}); start all of them, with the same address"
+        ) from None
+    return rank, size, PrefixStore("counterplay", store), seconds
+
+
+class Workers(Group):
+    """Several processes; see `Group`."""
+
+    def __init__(self, rank: int, size: int, store: Any, timeout: float) -> None:
+        self.rank, self.size = rank, size
+        self._store, self._timeout = store, timeout
+        self._ended = threading.Event()
+        self._beats = 0
+        store.set(f"host/{rank}", socket.gethostname())
+        self._beat()
+        threading.Thread(target=self._live, daemon=True).start()
+
+    def sum(self, *tensors: Tensor) -> None:
+        """Replace each tensor by its sum over all workers, added up in float64."""
+        flat = torch.cat([each.detach().reshape(-1).double().cpu() for each in tensors])
+        with self._exchange():
+            dist.all_reduce(flat)
+        for each, total in zip(tensors, flat.split([it.numel() for it in tensors]), strict=True):
+            each.detach().copy_(total.view(each.shape))
+
+    def total(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the sum of an array over all workers."""
+        tensor = torch.from_numpy(np.array(values))
+        with self._exchange():
+            dist.all_reduce(tensor)
+        return tensor.numpy()
+
+    def most(self, *values: float) -> tuple[float, ...]:
+        """Return the largest of each value among all workers."""
+        tensor = torch.tensor(values, dtype=torch.float64)
+        with self._exchange():
+            dist.all_reduce(tensor, dist.ReduceOp.MAX)
+        return tuple(tensor.tolist())
+
+    def together(self, rows: Tensor) -> tuple[Tensor, slice]:
+        """Return the rows of all workers, in their order, and which are this worker's."""
+        sizes = self.gathered_sizes(len(rows))
+        widest = max(sizes)
+        padded = rows.new_zeros(widest, *rows.shape[1:]).cpu()
+        padded[: len(rows)] = rows.detach()
+        found = [torch.empty_like(padded) for _ in sizes]
+        with self._exchange():
+            dist.all_gather(found, padded)
+        begin = sum(sizes[: self.rank])
+        every = torch.cat([each[:n] for each, n in zip(found, sizes, strict=True)])
+        return every.to(rows.device), slice(begin, begin + len(rows))
+
+    def gathered(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the values of all workers, in their order."""
+        return self.together(torch.from_numpy(np.array(values)))[0].numpy()
+
+    def collected(self, rows: Tensor) -> Tensor | None:
+        """Return the rows of all workers to the first; the others get None."""
+        rows = rows.detach().cpu().contiguous()
+        sizes = self.gathered_sizes(len(rows))
+        if self.rank:
+            with self._exchange():
+                dist.send(rows, 0)
+            return None
+        parts = [rows]
+        for rank in range(1, self.size):
+            part = rows.new_empty(sizes[rank], *rows.shape[1:])
+            with self._exchange():
+                dist.recv(part, rank)
+            parts.append(part)
+        return torch.cat(parts)
+
+    def gathered_sizes(self, n: int) -> list[int]:
+        """Return a number of every worker."""
+        sizes = torch.zeros(self.size, dtype=torch.int64)
+        sizes[self.rank] = n
+        with self._exchange():
+            dist.all_reduce(sizes)
+        return [int(each) for each in sizes]
+
+    def barrier(self) -> None:
+        """Wait until all workers are here."""
+        self.total(np.zeros(1))
+
+    @contextmanager
+    def _exchange(self) -> Iterator[None]:
+        """Say in one sentence who is gone, where an exchange fails."""
+        begun = time.monotonic()
+        try:
+            yield
+        except RuntimeError as error:
+            waited = time.monotonic() - begun
+            raise LostWorkerError(
+                f"all {self.size} workers must stay until the end; found {self._gone(waited)} "
+                f"({_first_line(error)}); give the same command again with --resume"
+            ) from None
+
+    def _gone(self, waited: float) -> str:
+        """Return who is gone, and why, by their last words or their signs of life."""
+        before = {rank: self._sign(rank) for rank in range(self.size)}
+        self._ended.wait(_STILL)
+        lost = []
+        for rank in range(self.size):
+            words = self._words(rank)
+            if words is not None or (rank != self.rank and self._sign(rank) == before[rank]):
+                host = self._read(f"host/{rank}") or os.environ["MASTER_ADDR"]
+                why = words or f"gone without a word, after {waited:.0f} seconds of waiting"
+                lost.append(f"worker {rank} on {host} {why}")
+        return "; ".join(lost) or f"the network gone between them, seen by worker {self.rank}"
+
+    def _sign(self, rank: int) -> str | None:
+        return self._read(f"alive/{rank}")
+
+    def _words(self, rank: int) -> str | None:
+        return self._read(f"failed/{rank}")
+
+    def _read(self, key: str) -> str | None:
+        with suppress(RuntimeError):  # the store is gone with the first worker
+            if self._store.check([key]):
+                return str(self._store.get(key).decode())
+        return None
+
+    def failed(self, error: BaseException) -> None:
+        """Leave a last word, unless it is only that another one is gone."""
+        if not isinstance(error, LostWorkerError):
+            words = str(error) if isinstance(error, CounterplayError) else type(error).__name__
+            if isinstance(error, KeyboardInterrupt):
+                words = "interrupted"
+            with suppress(RuntimeError):
+                self._store.set(f"failed/{self.rank}", f"stopped: {words}")
+        self._ended.set()
+
+    def left(self) -> None:
+        """Leave the group when all is done."""
+        self._ended.set()
+        dist.destroy_process_group()
+
+    def _live(self) -> None:
+        parent = os.environ.get(PARENT)
+        while not self._ended.wait(_BEAT):
+            self._beat()
+            if parent is not None and os.getppid() != int(parent):
+                os.kill(os.getpid(), signal.SIGTERM)  # nobody waits for this worker any more
+                return
+
+    def _beat(self) -> None:
+        self._beats += 1
+        with suppress(RuntimeError):
+            self._store.set(f"alive/{self.rank}", str(self._beats))
+
+
+def _first_line(error: BaseException) -> str:
+    said = str(error).strip().splitlines()
+    return (said[0] if said else type(error).__name__)[:200]
