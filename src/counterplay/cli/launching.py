@@ -18,7 +18,8 @@ from counterplay.cli import console, signals
 
 TIMEOUT, PARENT = "COUNTERPLAY_TIMEOUT", "COUNTERPLAY_PARENT"
 _PLACES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-_GRACE = 15.0  # seconds beyond the workers' own timeout, in which they say what happened
+_GRACE = 10.0  # seconds beyond the workers' own timeout, in which they say what happened
+_LEAVE = 5.0  # seconds to end in when asked to
 _LOOK = 0.05  # seconds between two looks at them
 
 
@@ -93,7 +94,7 @@ def _end(children: list[subprocess.Popen[bytes]], number: signal.Signals) -> Non
         each.send_signal(number)
     for each in left:
         try:
-            each.wait(_GRACE)
+            each.wait(_LEAVE)
         except subprocess.TimeoutExpired:
             each.kill()
             each.wait()

@@ -115,7 +115,7 @@ class Interactions(Shown):
         """The workers that have the log together."""
         return ALONE if self.share is None else self.share.group
 
-    @cached_property
+    @property
     def item_events(self) -> NDArray[np.int64]:
         """Number of rows of each item, those of all workers, `[n_items]`."""
         return self.group.total(np.bincount(self.item, minlength=self.n_items))

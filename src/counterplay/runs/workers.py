@@ -7,6 +7,7 @@ worker shows every few seconds that it is alive, so that the others can say who 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import threading
@@ -225,5 +226,6 @@ class Workers(Group):
 
 
 def _first_line(error: BaseException) -> str:
-    said = str(error).strip().splitlines()
-    return (said[0] if said else type(error).__name__)[:200]
+    """Return what an error says in short, without the place in gloo's source."""
+    said = re.sub(r"^\[[^ ]*\] *", "", str(error).strip()).splitlines()
+    return said[0].split(". ")[0] if said else type(error).__name__

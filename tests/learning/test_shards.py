@@ -1,0 +1,256 @@
+"""Any number of workers learns the same from the same shards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import counterplay as cp
+from counterplay.data.features import FeatureTable
+from counterplay.data.interactions import Interactions
+from counterplay.errors import ConfigError
+from counterplay.groups import ALONE, Group
+from counterplay.learning.batches import Batch
+from counterplay.learning.config import Training
+from counterplay.learning.fitting import fit
+from counterplay.learning.methods import MADE, method_of
+from counterplay.learning.records import Epoch, Fit
+from counterplay.learning.shards import ShardBatches
+from counterplay.models.registry import ModelSettings
+from counterplay.models.shares import whole_states
+from counterplay.seeding import Streams
+from tests.groups import by_workers, share_of
+
+SHARDS = 8
+pytestmark = pytest.mark.filterwarnings("ignore::counterplay.CounterplayWarning")
+
+
+def log_of(n_users: int = 30, n_items: int = 25, n: int = 400, seed: int = 0) -> Interactions:
+    rng = np.random.default_rng(seed)
+    skewed = (n_users * rng.random(n) ** 2).astype(int)
+    return cp.read(
+        {
+            "user": skewed,
+            "item": rng.integers(n_items, size=n),
+            "time": rng.integers(10**6, size=n),
+        }
+    )
+
+
+def with_more(log: Interactions) -> Interactions:
+    """The same with features, ratings and propensities."""
+    rng = np.random.default_rng(1)
+    colours = {
+        role: FeatureTable(
+            pl.DataFrame({"colour": rng.choice(["red", "blue"], n), "size": rng.random(n)})
+        )
+        for role, n in (("user", log.n_users), ("item", log.n_items))
+    }
+    return replace(log, user_features=colours["user"], item_features=colours["item"])
+
+
+def learnt(
+    log: Interactions, group: Group, method: str, model: str, checkpoint: Path | None = None,
+    /, **given: Any,
+) -> tuple[dict[str, torch.Tensor], list[Epoch]]:  # fmt: skip
+    """Return the states of all players, whole, and the epochs."""
+    mine, kind = share_of(log, group, SHARDS), method_of(method)
+    config = kind.settings(**{"epochs": 2, "batch_size": 64, **given})
+    players = {
+        role: ModelSettings(name=model, dim=4, length=6).build(
+            mine, Streams(0).torch("initial", role)
+        )
+        for role in kind.roles
+        if role not in MADE
+    }
+    found: Fit = fit(kind(players, mine, config), checkpoint=checkpoint)
+    return whole_states(found.players, group), found.epochs
+
+
+CASES: list[tuple[str, str, dict[str, Any]]] = [
+    ("erm", "gmf", {}),
+    ("erm", "cf", {"optimizer": "lazy", "l2": 1e-3}),
+    ("erm", "mlp", {"negatives_exponent": 0.5}),
+    ("erm", "ncf", {}),
+    ("erm", "attn", {"rate": 1e-3}),
+    ("ps", "gmf", {}),
+    ("acl", "gmf", {}),
+    ("acl", "mlp", {"recipe": "paper"}),
+    ("acl", "attn", {"weigh": "observed", "rate": 1e-3, "exposure_rate": 1e-3}),
+    ("dro", "gmf", {}),
+    ("dro", "gmf", {"group": "click"}),
+    ("rd", "gmf", {}),
+    ("relmf", "gmf", {}),
+    ("softmax", "gmf", {"n_shared": 8}),
+]
+
+
+@pytest.mark.parametrize(("method", "model", "given"), CASES)
+def test_any_number_of_workers_learns_the_same(
+    method: str, model: str, given: dict[str, Any]
+) -> None:
+    """Rounding is all that some gradients are, and Adam makes much of it.
+
+    A bias of attention's keys, or a constant beside a softmax, has no effect and no gradient. So of
+    these only tables and losses are compared.
+    """
+    log = log_of()
+    if model in ("mlp", "cf"):
+        log = with_more(log)
+    alone, epochs = learnt(log, ALONE, method, model, **given)
+    for size in (2, 4):
+        found, theirs = by_workers(size, lambda group: learnt(log, group, method, model, **given))[
+            0
+        ]
+        assert found.keys() == alone.keys()
+        for name, table in alone.items():
+            is_table = name.endswith(("own", "bias", "token_vectors")) and "blocks" not in name
+            if is_table or (model != "attn" and method != "softmax"):
+                assert torch.allclose(found[name].float(), table.float(), atol=1e-4, rtol=0), name
+        for one, other in zip(epochs, theirs, strict=True):
+            assert other.candidate_loss == pytest.approx(one.candidate_loss, abs=1e-4)
+            assert other.ess == pytest.approx(one.ess, abs=1e-4)
+            assert other.beta == pytest.approx(one.beta, abs=1e-3)
+            assert other.propensity == pytest.approx(one.propensity, abs=1e-3)
+            assert other.candidate_gradient == pytest.approx(one.candidate_gradient, rel=1e-3)
+
+
+def test_the_same_workers_learn_the_same_bytes() -> None:
+    once, again = (
+        by_workers(2, lambda group: learnt(log_of(), group, "acl", "gmf"))[0][0] for _ in range(2)
+    )
+    assert all(torch.equal(once[name], again[name]) for name in once)
+
+
+def test_shards_learn_something_else_than_a_log_as_a_whole_but_as_well() -> None:
+    """The last loss is about the same; the streams are not."""
+    log = log_of()
+    config = Training(epochs=8, batch_size=64)
+    model = ModelSettings(name="gmf", dim=4).build(log, Streams(0).torch("initial", "candidate"))
+    plain = cp.learning.erm(model, log, config)
+    _, epochs = learnt(log, ALONE, "erm", "gmf", epochs=8)
+    assert epochs[-1].candidate_loss == pytest.approx(plain.epochs[-1].candidate_loss, rel=0.1)
+    assert epochs[-1].candidate_loss != plain.epochs[-1].candidate_loss
+
+
+def batches(log: Interactions, group: Group, size: int, epoch: int = 0) -> list[Batch]:
+    config = Training(batch_size=size, n_negatives=2)
+    source = ShardBatches(share_of(log, group, SHARDS), config)
+    return list(source.epoch(Streams(0), epoch))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(5, 40), st.integers(20, 120), st.integers(1, 50), st.integers(0, 3),
+    st.sampled_from([1, 2, 4, 8]),
+)  # fmt: skip
+def test_all_rows_come_once_whatever_the_workers(
+    n_users: int, n: int, size: int, epoch: int, n_workers: int
+) -> None:
+    log = log_of(n_users, 30, n, seed=n)
+    whole = batches(log, ALONE, size, epoch)
+    parts = by_workers(n_workers, lambda group: batches(log, group, size, epoch))
+    assert {len(part) for part in parts} == {len(whole)}
+    firsts = [share_of(log, _place(rank, n_workers), SHARDS).share for rank in range(n_workers)]
+    for number, batch in enumerate(whole):
+        pieces = [part[number] for part in parts]
+        assert len(batch) == len(batch.users) == sum(len(each.users) for each in pieces)
+        assert all(len(each) == len(batch) for each in pieces)
+        users = torch.cat(
+            [each.users + at.first_user for each, at in zip(pieces, firsts, strict=True) if at]
+        )
+        assert torch.equal(users, batch.users)
+        assert torch.equal(torch.cat([each.items for each in pieces]), batch.items)
+    pairs = [(int(u), int(i)) for b in whole for u, i in zip(b.users, b.items[:, 0], strict=True)]
+    assert sorted(pairs) == sorted(zip(log.user.tolist(), log.item.tolist(), strict=True))
+
+
+def _place(rank: int, size: int) -> Group:
+    group = Group()
+    group.rank, group.size = rank, size
+    return group
+
+
+def test_small_shards_have_their_rows_in_different_steps() -> None:
+    """Eight shards with a row each, and batches of two: four batches, none empty."""
+    log = cp.read({"user": range(8), "item": range(8), "time": range(8)})
+    assert [len(batch) for batch in batches(log, ALONE, 2)] == [2, 2, 2, 2]
+
+
+def test_interrupted_workers_go_on_in_another_number(tmp_path: Path) -> None:
+    log = log_of()
+    straight, _ = learnt(log, ALONE, "acl", "gmf", epochs=4, optimizer="lazy")
+
+    def begun(group: Group) -> None:
+        learnt(log, group, "acl", "gmf", tmp_path, epochs=4, optimizer="lazy")
+
+    class BrokenOffError(Exception):
+        pass
+
+    from counterplay.learning import shard_checkpoint
+
+    saved = shard_checkpoint.write_json
+    seen: list[int] = []
+
+    def broken(*args: Any, **options: Any) -> None:
+        """Break off when the second epoch is about to be committed: its files are there."""
+        seen.append(1)
+        if len(seen) == 2:
+            raise BrokenOffError
+        saved(*args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shard_checkpoint, "write_json", broken)
+        with pytest.raises(BrokenOffError):
+            by_workers(4, begun)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["000001", "000002", "state.json"]
+    for shard in tmp_path.glob("000002/shard-*"):  # what was not committed does not count
+        shard.write_bytes(b"half")
+    found, epochs = by_workers(
+        2,
+        lambda group: learnt(log, group, "acl", "gmf", tmp_path, epochs=4, optimizer="lazy"),
+    )[0]
+    assert len(epochs) == 4
+    assert all(torch.allclose(found[name], straight[name], atol=1e-4) for name in straight)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["000004", "state.json"]
+
+
+def test_a_damaged_shard_is_noticed(tmp_path: Path) -> None:
+    log = log_of()
+    learnt(log, ALONE, "erm", "gmf", tmp_path, epochs=1)
+    path = next(tmp_path.glob("*/shard-00003.safetensors"))
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(cp.CheckpointError, match="shard-00003"):
+        learnt(log, ALONE, "erm", "gmf", tmp_path, epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("method", "model", "given", "named"),
+    [
+        ("erm", "ease", {}, "ease"),
+        ("acl", "gmf", {"regularizer": "popularity"}, "training.regularizer=popularity"),
+    ],
+)
+def test_what_workers_cannot_do_is_refused(
+    method: str, model: str, given: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(ConfigError, match=named):
+        learnt(log_of(), ALONE, method, model, **given)
+
+
+def test_a_method_of_ones_own_says_that_it_learns_from_parts() -> None:
+    class Own(method_of("erm")):  # type: ignore[misc]
+        for_workers = False
+
+    mine = share_of(log_of(), ALONE, SHARDS)
+    model = ModelSettings(name="gmf", dim=4).build(mine, Streams(0).torch("initial", "candidate"))
+    with pytest.raises(ConfigError, match="for_workers"):
+        Own({"candidate": model}, mine, Training())
