@@ -1,0 +1,88 @@
+"""Several processes train one model."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from .conftest import Run, wait_for
+
+FAST = ("--dim", 4, "--set", "training.batch_size=64", "--shards", 8)
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "counterplay", *map(str, arguments)]
+
+
+@pytest.fixture
+def quick() -> dict[str, str]:
+    return os.environ | {"OMP_NUM_THREADS": "1", "COUNTERPLAY_TIMEOUT": "20"}
+
+
+def test_two_workers_train_what_one_trains(
+    dataset: Path, tmp_path: Path, run: Run, quick: dict[str, str]
+) -> None:
+    given = ("train", dataset, "--method", "acl", "--epochs", 2, *FAST)
+    alone = run(*given, "--out", tmp_path / "alone")
+    assert alone.code == 0, alone.err
+    both = subprocess.run(
+        command(*given, "--out", tmp_path / "both", "--workers", 2),
+        capture_output=True, text=True, env=quick, timeout=300,
+    )  # fmt: skip
+    assert both.returncode == 0, both.stderr
+    assert both.stdout.replace("both", "alone").split()[:30] == alone.out.split()[:30]
+    one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("alone", "both"))
+    assert one.keys() == two.keys()
+    for name, table in one.items():  # Adam makes much of rounding in the tiny gradient of β
+        atol = 1e-2 if name.startswith("link") else 1e-4
+        assert torch.allclose(two[name], table, atol=atol, rtol=0), name
+    again = run(*given, "--out", tmp_path / "both", "--resume")
+    assert again.code == 0, again.err
+    assert not (tmp_path / "both" / "checkpoint").exists()
+
+
+def test_a_lost_worker_is_named_and_the_run_goes_on(
+    dataset: Path, tmp_path: Path, run: Run, quick: dict[str, str]
+) -> None:
+    out = tmp_path / "run"
+    given = ("train", dataset, "--out", out, "--method", "erm", "--epochs", 100, *FAST,
+             "--set", "training.patience=100")  # fmt: skip
+    straight = run(*given[:3], tmp_path / "straight", *given[4:])
+    assert straight.code == 0, straight.err
+    process = subprocess.Popen(
+        command(*given, "--workers", 2), text=True, env=quick,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    wait_for(process, (out / "checkpoint" / "state.json").exists)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(children[1]), signal.SIGKILL)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert said.count("counterplay: ") == 1
+    assert "worker 1 on" in said
+    assert "--resume" in said
+    went_on = run(*given, "--resume")
+    assert went_on.code == 0, went_on.err
+    one, two = (load_file(each / "model.safetensors") for each in (tmp_path / "straight", out))
+    assert all(torch.allclose(one[name], two[name], atol=1e-3) for name in one)
+
+
+def test_workers_must_divide_the_shards(
+    dataset: Path, tmp_path: Path, quick: dict[str, str]
+) -> None:
+    outcome = subprocess.run(
+        command("train", dataset, "--out", tmp_path / "run", *FAST, "--workers", 3),
+        capture_output=True, text=True, env=quick, timeout=300,
+    )  # fmt: skip
+    assert outcome.returncode == 2
+    assert outcome.stderr.count("counterplay: ") == 1
+    for part in ("3 workers", "8 shards", "--workers"):
+        assert part in outcome.stderr
+    assert not (tmp_path / "run").exists()
