@@ -57,6 +57,9 @@ def train(
         int | None,
         option("Number of processes that train together on this machine.", min=1),
     ] = None,
+    ray: Annotated[
+        bool, option("Run the workers on a Ray cluster (needs counterplay\\[ray]).", "--ray")
+    ] = False,
     shards: Annotated[
         int | None,
         option("Number of user ranges that workers divide among them.", min=1, default="64"),
@@ -68,13 +71,14 @@ def train(
 
     Example: counterplay train data/clicks --out runs/game --method acl --candidate gmf
     """
-    if workers is not None and not launching.is_worker():
+    if workers is not None and not ray and not launching.is_worker():
         launching.launch(workers)
     if launching.is_worker():
         shards = shards or SHARDS
     from counterplay.learning.tracking import tracked
     from counterplay.runs import training
     from counterplay.runs.config import run_config
+    from counterplay.runs.on_ray import train_on_ray
     from counterplay.runs.workers import joined
 
     given: dict[str, Any] = {
@@ -90,6 +94,13 @@ def train(
         "training.seed": seed,
     }
     settings = run_config(config, assignments or (), given)
+    if ray:
+        with console.notes(), console.working(f"training on {data.name} by Ray"):
+            record = train_on_ray(
+                data, out, settings, n_workers=workers or 1, shards=shards or SHARDS, resume=resume
+            ).to_dict()
+        console.print_json(record) if as_json else _show(record, out)
+        return
     if launching.is_worker() and int(os.environ["RANK"]):  # the first one speaks
         with joined() as group:
             training.train(data, out, settings, resume=resume, shards=shards, group=group)
