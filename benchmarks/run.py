@@ -26,6 +26,7 @@ NAMES = (
     "training_scale",
     "shuffling",
     "quality",
+    "sasrec",
     "ranking",
     "classical",
     "uncertainty",

@@ -7,7 +7,6 @@ the same values in a fraction of the time, so that it can be trained until valid
 
 from __future__ import annotations
 
-import copy
 import json
 import logging
 import sys
@@ -35,7 +34,12 @@ LENGTH, N_BEST, N_ROWS = asked["length"], 10, 512
 class RowByRow(TransformerLightningModule):
     """Its softmax over all items, with a row for each place that has a target."""
 
-    def training_step(self, batch: dict[str, torch.Tensor], batch_idx: int) -> torch.Tensor:
+    def training_step(
+        self,
+        batch: dict[str, torch.Tensor],
+        batch_idx: int,  # noqa: ARG002 - Lightning gives it
+    ) -> torch.Tensor:
+        """Return the mean loss of a batch."""
         table = self.torch_model.item_model.get_all_embeddings()
         states = self.torch_model.encode_sessions(batch, table)
         real = batch["y"] != 0
@@ -82,6 +86,7 @@ class Judge(Callback):
         self.best: np.ndarray | None = None
 
     def on_train_epoch_end(self, trainer: Trainer, module: RowByRow) -> None:
+        """Rank the validation items, and stop where they have not been better for long."""
         self.ends.append(time.process_time())
         numbers = module.data_preparator.item_id_map.external_ids
         known = numbers[module.data_preparator.n_item_extra_tokens :].astype(np.int64)
@@ -144,7 +149,7 @@ def train() -> dict[str, Any]:
     seed_everything(asked["seed"])
     fitted = model(lightning_module_type=RowByRow, get_trainer_func=trainer)
     fitted.fit(log)
-    np.savez(asked["out"], best=copy.copy(judge.best))
+    np.savez(asked["out"], best=judge.best)
     return {
         "validation": judge.values,
         "parameters": sum(each.numel() for each in fitted.torch_model.parameters()),
