@@ -27,6 +27,7 @@ NAMES = (
     "shuffling",
     "quality",
     "sasrec",
+    "sasrec_speed",
     "ranking",
     "classical",
     "uncertainty",

@@ -1,4 +1,4 @@
-"""Attn by a softmax beside RecTools' SASRec by a softmax: NDCG@10 by full ranks, and speed.
+"""Attn by a softmax beside RecTools' SASRec by a softmax: NDCG@10 by full ranks.
 
 MovieLens-1M, leave-last-two-out: the last item of each user is ranked among all that the user has
 not seen, after a history that ends with the validation item. Both have the same dimension, heads,
@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,11 +22,9 @@ from benchmarks.movielens import ABSENT, WORK, movielens
 from benchmarks.yardsticks import measure
 from counterplay.data.directory import load_split
 from counterplay.data.splits import TEST
-from counterplay.learning.methods.softmax import AmongAll, softmax
 from counterplay.metrics.measures import ranking_metrics
 from counterplay.metrics.ranks import full_ranks
 from counterplay.metrics.scoring import ModelScores
-from counterplay.models.registry import build
 from counterplay.runs.config import kind_of
 from counterplay.runs.training import load_run
 
@@ -36,9 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from counterplay.data.interactions import Interactions
     from counterplay.data.splits import Split
-    from counterplay.models.scorer import Scorer
 
 SIZE: dict[str, Any] = {"dim": 64, "heads": 2, "blocks": 2, "length": 50, "dropout": 0.2}
 EPOCHS = {"epochs": 40, "patience": 5}
@@ -49,8 +44,6 @@ OURS: list[dict[str, Any]] = [
 THEIRS: list[dict[str, Any]] = [{"rate": 0.001, "sessions": 16}, {"rate": 0.003, "sessions": 64}]
 FOLDER = WORK / "sasrec"
 CHOICE, SEEDS = 100, (0, 1, 2)
-SOME_USERS = 1000  # whom RecTools' own loss is timed on: it takes minutes an epoch on all
-ROUNDS = 2
 
 
 def run() -> dict[str, Any]:
@@ -70,15 +63,13 @@ def run() -> dict[str, Any]:
         found[name] = {"tried": tried, "settings": best["settings"], "reported": reported}
         print(name, gains[name].mean(1), flush=True)
     difference = _difference(gains["ours"], gains["theirs"])
-    speeds = _speeds(split, found)
     return {
         "size": SIZE,
         "training": EPOCHS,
         "ndcg": {name: each.mean(1).tolist() for name, each in gains.items()},
         "difference": difference,
-        "speed": speeds,
         **found,
-        "rows": _rows(gains, difference, speeds),
+        "rows": _rows(gains, difference),
     }
 
 
@@ -120,7 +111,7 @@ def _theirs(data: Path, settings: dict[str, Any], seed: int) -> dict[str, Any]:
     summary, lists = FOLDER / f"{label}.json", FOLDER / f"{label}.npz"
     if not summary.exists():
         asked = SIZE | EPOCHS | settings | {"seed": seed, "out": str(lists)}
-        answer = measure("rectools", "rectools_ranking", _given(load_split(data), asked), FOLDER)
+        answer = measure("rectools", "rectools_ranking", given(load_split(data), asked), FOLDER)
         result = {"settings": settings, "seed": seed} | answer
         summary.write_text(json.dumps(result))
         print(label, f"{result['seconds']:.0f} s", max(result["validation"]), flush=True)
@@ -132,7 +123,7 @@ def _label(whose: str, settings: dict[str, Any], seed: int) -> str:
     return "-".join([whose, *(f"{key}={value}" for key, value in settings.items()), f"{seed}"])
 
 
-def _given(split: Split, asked: dict[str, Any]) -> dict[str, Any]:
+def given(split: Split, asked: dict[str, Any]) -> dict[str, Any]:
     """Return what the yardstick reads: rows in the order of time, and an item for each user."""
     train, validation = split.train, split.validation
     wanted = validation.item[np.argsort(validation.user)]
@@ -169,35 +160,8 @@ def _difference(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> dict[
     return {"value": mean, "low": mean - margin, "high": mean + margin, "n": len(by_user)}
 
 
-def _speeds(split: Split, found: dict[str, Any]) -> dict[str, float]:
-    """Return positions a second of processor time, the best of some rounds in turn."""
-    train = replace(split.train, rating=None, user_features=None, item_features=None)
-    asked = SIZE | found["theirs"]["settings"] | {"n_users": SOME_USERS}
-    best = {"ours": 0.0, "theirs": 0.0}
-    for _ in range(ROUNDS):
-        answer = measure("rectools", "rectools_ranking", _given(split, asked), FOLDER)
-        best["theirs"] = max(best["theirs"], answer["positions"] / answer["seconds"])
-        model = build("attn", train, generator=cp.Streams(0).torch("speed"), **SIZE)
-        best["ours"] = max(best["ours"], len(train) / _epoch_of(model, train, found["ours"]))
-    lengths = np.bincount(train.user) - 1
-    positions = int(np.minimum(lengths, SIZE["length"]).sum())
-    best["theirs, row by row"] = max(
-        positions * len(each["validation"]) / each["seconds"]
-        for each in found["theirs"]["reported"]
-    )
-    return best
-
-
-def _epoch_of(model: Scorer, train: Interactions, chosen: dict[str, Any]) -> float:
-    """Return the processor time of an epoch, the second one."""
-    ends: list[float] = []
-    config = AmongAll(**chosen["settings"] | {"epochs": 2})
-    softmax(model, train, config, callbacks=[lambda _: ends.append(time.process_time())])
-    return ends[1] - ends[0]
-
-
 def _rows(
-    gains: dict[str, NDArray[np.float64]], difference: dict[str, float], speeds: dict[str, float]
+    gains: dict[str, NDArray[np.float64]], difference: dict[str, float]
 ) -> list[dict[str, Any]]:
     ours, theirs = (float(gains[name].mean()) for name in ("ours", "theirs"))
     return [
@@ -209,14 +173,5 @@ def _rows(
             "goal": "at least 1; 95% interval of the difference "
             f"[{difference['low']:+.4f}, {difference['high']:+.4f}]",
             "met": difference["value"] >= 0,
-        },
-        {
-            "what": "Attn by a softmax, positions a second",
-            "ours": f"{speeds['ours']:,.0f}",
-            "yardstick": f"{speeds['theirs']:,.0f}, RecTools SASRec by its softmax "
-            f"({speeds['theirs, row by row']:,.0f} with its loss computed row by row)",
-            "ratio": f"{speeds['ours'] / speeds['theirs']:.2f}",
-            "goal": "at least 2",
-            "met": speeds["ours"] >= 2 * speeds["theirs"],
         },
     ]

@@ -2,7 +2,7 @@
 
 Its loss is the one of RecTools, computed for the places that have a target as rows of one matrix:
 the same values in a fraction of the time, so that it can be trained until validation stops rising.
-`seconds` are those of its own loss, a few batches of it, where `speed` is asked for.
+Where `n_users` are asked for, it is its own loss, an epoch on so many users, for its speed.
 """
 
 from __future__ import annotations
