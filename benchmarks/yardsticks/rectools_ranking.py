@@ -17,7 +17,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from pytorch_lightning import Callback, Trainer, seed_everything
+from pytorch_lightning import (  # type: ignore[import-not-found]
+    Callback,
+    Trainer,
+    seed_everything,
+)
 from rectools.dataset import Dataset
 from rectools.models import SASRecModel
 from rectools.models.nn.transformers.lightning import TransformerLightningModule
@@ -31,7 +35,7 @@ asked = json.loads(str(given["asked"]))
 LENGTH, N_BEST, N_ROWS = asked["length"], 10, 512
 
 
-class RowByRow(TransformerLightningModule):
+class RowByRow(TransformerLightningModule):  # type: ignore[misc]
     """Its softmax over all items, with a row for each place that has a target."""
 
     def training_step(
@@ -77,13 +81,13 @@ def ndcg(best: np.ndarray, item: np.ndarray) -> float:
     return float(((best == item[:, None]) / np.log2(np.arange(2, N_BEST + 2))).sum(1).mean())
 
 
-class Judge(Callback):
+class Judge(Callback):  # type: ignore[misc]
     """Judges every epoch on the validation items, and keeps the best one's items for the test."""
 
     def __init__(self) -> None:
         self.values: list[float] = []
         self.ends = [time.process_time()]
-        self.best: np.ndarray | None = None
+        self.best = np.empty((0, N_BEST), dtype=np.int64)
 
     def on_train_epoch_end(self, trainer: Trainer, module: RowByRow) -> None:
         """Rank the validation items, and stop where they have not been better for long."""
