@@ -26,6 +26,8 @@ NAMES = (
     "training_scale",
     "shuffling",
     "quality",
+    "sasrec",
+    "sasrec_speed",
     "ranking",
     "classical",
     "uncertainty",

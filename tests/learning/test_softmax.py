@@ -67,6 +67,37 @@ def test_with_all_items_it_is_the_cross_entropy(monkeypatch: pytest.MonkeyPatch)
     torch.testing.assert_close(gradient, by_hand, rtol=1e-5, atol=1e-8)
 
 
+def test_the_loss_of_a_sample_is_the_definition_item_by_item(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = 3 * np.random.default_rng(2).normal(size=(N_USERS, N_ITEMS))
+    config, log = AmongAll(batch_size=64, n_shared=7, negatives_exponent=0.5), log_of()
+    loss, gradient, batch = stepped(Table(values), config, monkeypatch)
+    chances = (np.bincount(log.item, minlength=N_ITEMS) + 1.0) ** 0.5
+    chances /= chances.sum()
+    points = cp.Streams(0).numpy("shared items", 0).random(7)
+    drawn = [int((np.cumsum(chances)[:-1] <= point).sum()) for point in points]
+    assert len(set(drawn)) < 7  # one is drawn twice
+    scores = torch.tensor(values, dtype=torch.float64, requires_grad=True)
+    losses = []
+    for user, (item, *_) in zip(batch.users.tolist(), batch.items.tolist(), strict=True):
+        others = [scores[user, j].exp() / (7 * chances[j]) for j in drawn if j != item]
+        losses.append(torch.log(scores[user, item].exp() + sum(others)) - scores[user, item])
+    expected = torch.stack(losses).mean()
+    assert loss == pytest.approx(float(expected.detach()), rel=1e-6)
+    (by_hand,) = torch.autograd.grad(expected, [scores])
+    torch.testing.assert_close(gradient.double(), by_hand, rtol=1e-5, atol=1e-8)
+
+
+def test_large_scores_stay_finite(monkeypatch: pytest.MonkeyPatch) -> None:
+    for sign in (1, -1):
+        values = np.zeros((N_USERS, N_ITEMS))
+        values[:, ::2] = sign * 500.0
+        loss, gradient, _ = stepped(Table(values), AmongAll(batch_size=64, n_shared=4), monkeypatch)
+        assert np.isfinite(loss)
+        assert bool(torch.isfinite(gradient).all())
+
+
 @pytest.mark.parametrize("exponent", [0.0, 1.0])
 def test_the_sample_stands_for_the_sum_over_all_other_items(exponent: float) -> None:
     table = Table(np.zeros((N_USERS, N_ITEMS)))
@@ -75,8 +106,9 @@ def test_the_sample_stands_for_the_sum_over_all_other_items(exponent: float) -> 
     method.begin(0)
     total, n = np.zeros(N_ITEMS), 4000
     for _ in range(n):
-        drawn, correction = method._drawn()
-        np.add.at(total, drawn.numpy(), np.exp(correction.numpy().astype(float)))
+        drawn, weights = method._drawn()
+        assert len(np.unique(drawn)) == len(drawn)
+        np.add.at(total, drawn.numpy(), weights.numpy().astype(float))
     np.testing.assert_allclose(total / n, 1, atol=0.08)  # about five standard errors
 
 

@@ -9,8 +9,7 @@ smaller than the number of items, S is all of them.
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Annotated, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import numpy as np
 import torch
@@ -65,8 +64,7 @@ class Softmax(Method[AmongAll]):
         chances = counts**config.negatives_exponent
         chances /= chances.sum()
         self._upto = np.cumsum(chances)  # [n_items]
-        # What is added to the logits of drawn items, [n_items]: −log(n · q).
-        self._correction = torch.from_numpy(-np.log(config.n_shared * chances)).float()
+        self._weights = 1 / (config.n_shared * chances)  # of an item for each time it is drawn
 
     def begin(self, epoch: int) -> None:
         """Draw from a stream of the epoch's own."""
@@ -74,22 +72,52 @@ class Softmax(Method[AmongAll]):
 
     def step(self, batch: Batch, meter: Meter) -> None:
         """Move f down the gradient of its mean loss."""
-        shared, correction = self._drawn()  # [N], [N]
+        shared, weights = self._drawn()  # [N], [N]
         own = batch.items[:, :1]  # [B, 1]
         f, others = self.candidate.beside(batch.users, own, shared, batch.history)  # [B, 1], [B, N]
-        others = (others + correction).masked_fill(own == shared, -math.inf)
-        loss = batch.mean(torch.logsumexp(torch.cat([f, others], 1), 1) - f[:, 0])
+        place = torch.full((self.log.n_items,), -1, device=shared.device)  # in the sample
+        place[shared] = torch.arange(len(shared), device=shared.device)
+        args = (f[:, 0].float(), others.float(), weights, place[own[:, 0]])
+        loss = batch.mean(_NegativeLogShare.apply(*args))  # type: ignore[no-untyped-call]
         self.optimizers["candidate"].step(loss)
         meter.add(batch, candidate_loss=loss)
 
     def _drawn(self) -> tuple[Tensor, Tensor]:
-        """Return the items of a batch's sample, and what corrects for how they were drawn."""
+        """Return the distinct items of a batch's sample, and how many items each stands for."""
         n_items, device = self.log.n_items, self.config.device
         if self.config.n_shared >= n_items:
-            return torch.arange(n_items, device=device), torch.zeros(n_items, device=device)
+            return torch.arange(n_items, device=device), torch.ones(n_items, device=device)
         points = self._rng.random(self.config.n_shared)
-        drawn = torch.from_numpy(np.searchsorted(self._upto[:-1], points, side="right"))
-        return drawn.to(device), self._correction[drawn].to(device)
+        drawn = np.searchsorted(self._upto[:-1], points, side="right")
+        items, times = np.unique(drawn, return_counts=True)
+        weights = torch.from_numpy(times * self._weights[items]).float()
+        return torch.from_numpy(items).to(device), weights.to(device)
+
+
+class _NegativeLogShare(torch.autograd.Function):
+    """`log(e^own + Σ w_j e^other_j) − own` of each row, without the place where it is itself.
+
+    The exponentials are computed once and become the gradient in place, which takes half the time.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, others: Tensor, weights: Tensor, place: Tensor) -> Tensor:
+        """Take `own` `[B]`, `others` `[B, N]`, `weights` `[N]`, `place` `[B]`, -1 for nowhere."""
+        top = torch.maximum(own, others.amax(1))
+        parts = (others - top[:, None]).exp_().mul_(weights)
+        row = torch.nonzero(place >= 0)[:, 0]
+        parts[row, place[row]] = 0
+        mine = (own - top).exp_()
+        total = parts.sum(1) + mine
+        ctx.save_for_backward(parts, mine, total)
+        return total.log() + top - own
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients: each item's share, and for the own one its share less 1."""
+        parts, mine, total = ctx.saved_tensors
+        (gradient,) = gradients
+        return gradient * (mine / total - 1), parts.mul_((gradient / total)[:, None]), None, None
 
 
 def softmax(
