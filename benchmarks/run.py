@@ -24,6 +24,7 @@ NAMES = (
     "impressions",
     "training",
     "training_scale",
+    "workers",
     "shuffling",
     "quality",
     "sasrec",

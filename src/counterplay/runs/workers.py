@@ -80,11 +80,15 @@ def _joined() -> tuple[int, int, Any, float]:
 
 
 class Workers(Group):
-    """Several processes; see `Group`."""
+    """Several processes; see `Group`.
+
+    Attributes:
+        n_bytes: What this worker has given to exchanges so far.
+    """
 
     def __init__(self, rank: int, size: int, store: Any, timeout: float) -> None:
         self.rank, self.size = rank, size
-        self._store, self._timeout = store, timeout
+        self._store, self._timeout, self.n_bytes = store, timeout, 0
         self._ended = threading.Event()
         self._beats = 0
         store.set(f"host/{rank}", socket.gethostname())
@@ -94,7 +98,7 @@ class Workers(Group):
     def sum(self, *tensors: Tensor) -> None:
         """Replace each tensor by its sum over all workers, added up in float64."""
         flat = torch.cat([each.detach().reshape(-1).double().cpu() for each in tensors])
-        with self._exchange():
+        with self._exchange(flat):
             dist.all_reduce(flat)
         for each, total in zip(tensors, flat.split([it.numel() for it in tensors]), strict=True):
             each.detach().copy_(total.view(each.shape))
@@ -102,14 +106,14 @@ class Workers(Group):
     def total(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the sum of an array over all workers."""
         tensor = torch.from_numpy(np.array(values))
-        with self._exchange():
+        with self._exchange(tensor):
             dist.all_reduce(tensor)
         return tensor.numpy()
 
     def most(self, *values: float) -> tuple[float, ...]:
         """Return the largest of each value among all workers."""
         tensor = torch.tensor(values, dtype=torch.float64)
-        with self._exchange():
+        with self._exchange(tensor):
             dist.all_reduce(tensor, dist.ReduceOp.MAX)
         return tuple(tensor.tolist())
 
@@ -120,7 +124,7 @@ class Workers(Group):
         padded = rows.new_zeros(widest, *rows.shape[1:]).cpu()
         padded[: len(rows)] = rows.detach()
         found = [torch.empty_like(padded) for _ in sizes]
-        with self._exchange():
+        with self._exchange(padded):
             dist.all_gather(found, padded)
         begin = sum(sizes[: self.rank])
         every = torch.cat([each[:n] for each, n in zip(found, sizes, strict=True)])
@@ -135,7 +139,7 @@ class Workers(Group):
         rows = rows.detach().cpu().contiguous()
         sizes = self.gathered_sizes(len(rows))
         if self.rank:
-            with self._exchange():
+            with self._exchange(rows):
                 dist.send(rows, 0)
             return None
         parts = [rows]
@@ -150,7 +154,7 @@ class Workers(Group):
         """Return a number of every worker."""
         sizes = torch.zeros(self.size, dtype=torch.int64)
         sizes[self.rank] = n
-        with self._exchange():
+        with self._exchange(sizes):
             dist.all_reduce(sizes)
         return [int(each) for each in sizes]
 
@@ -159,9 +163,10 @@ class Workers(Group):
         self.total(np.zeros(1))
 
     @contextmanager
-    def _exchange(self) -> Iterator[None]:
-        """Say in one sentence who is gone, where an exchange fails."""
+    def _exchange(self, given: Tensor | None = None) -> Iterator[None]:
+        """Say in one sentence who is gone, where an exchange fails; count what is given to it."""
         begun = time.monotonic()
+        self.n_bytes += 0 if given is None else given.numel() * given.element_size()
         try:
             yield
         except RuntimeError as error:
