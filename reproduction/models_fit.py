@@ -81,7 +81,7 @@ LINES = {
     "ncf": Line("ncf"),
     "attn": Line("attn"),
 }
-EPOCHS, TRIAL_EPOCHS, TRIAL_PATIENCE = 100, 60, 5
+EPOCHS, TRIAL_EPOCHS, TRIAL_PATIENCE = 100, 60, 8
 RATE, L2, N_NEGATIVES, DIM = (0.002, 0.02), (1e-6, 1e-4), (2, 8), (16, 64)
 
 
@@ -92,13 +92,33 @@ class ModelFit(Job):
     line: str
     seed: Annotated[int, Field(ge=0)]
     settings: Settings  # none: the defaults
-    trial: bool = False
+    trial: bool
+    patience: int
+    epochs: int
+    users: int | None  # whose rows are learnt from; None: all
+    judged_on: int | None  # users who choose the epoch; None: all
 
     @property
     def label(self) -> str:
         """Log, line, what for, and the seed."""
         kind = "trial" if self.trial else "tuned" if self.settings else "defaults"
         return f"{self.data}/models/{self.line}/{kind}/seed-{self.seed}"
+
+
+def job_of(data: str, line: str, seed: int, settings: Settings, *, trial: bool = False) -> ModelFit:
+    """Return a fit with what its log can pay for."""
+    known = LOGS[data]
+    return ModelFit(
+        data=data,
+        line=line,
+        seed=seed,
+        settings=settings,
+        trial=trial,
+        patience=TRIAL_PATIENCE if trial else known.patience,
+        epochs=TRIAL_EPOCHS if trial else EPOCHS,
+        users=known.tuned_on if trial else None,
+        judged_on=known.judged_on,
+    )
 
 
 @dataclass(frozen=True)
@@ -131,10 +151,8 @@ def prepared(data: str, users: int | None, place: Place) -> Prepared:
 
 def tuning_of(line: str, seed: int, train: Interactions) -> Tuning:
     """Return what is searched, as the library's tuning describes it."""
-    own = LINES[line]
-    space = Space(
-        rate=RATE, l2=L2, n_negatives=N_NEGATIVES, dim=DIM, batch_size=batch_size_for(len(train))
-    )
+    own, batch = LINES[line], batch_size_for(len(train))
+    space = Space(rate=RATE, l2=L2, n_negatives=N_NEGATIVES, dim=DIM, batch_size=(batch, batch))
     return Tuning(
         methods=(own.method,), candidate=ModelSettings(name=own.model), space=space, seed=seed
     )
@@ -145,7 +163,7 @@ def trials_of(line: str, train: Interactions, n: int, seed: int) -> list[Setting
     tuning, method = tuning_of(line, seed, train), LINES[line].method
     first = first_settings(tuning, method, train)
     free = {key: ends for key, ends in searched(tuning, method).items() if len(set(ends)) > 1}
-    if not free:
+    if not free or n == 1:
         return [first]
     points = qmc.Halton(len(free), rng=0).random(n - 1)
     return [first] + [
@@ -165,16 +183,13 @@ def _at(ends: tuple[Any, ...], share: float) -> Any:
 def fitted(job: Job, place: Place) -> Result:
     """Fit a model; return its validation, and of a fit for the table where test items stand."""
     assert isinstance(job, ModelFit)
-    begun, known, own = time.process_time(), LOGS[job.data], LINES[job.line]
-    here = prepared(job.data, known.tuned_on if job.trial else None, place)
+    begun, own = time.process_time(), LINES[job.line]
+    here = prepared(job.data, job.users, place)
     train = here.split.train
-    given = {"epochs": EPOCHS, "patience": known.patience}
-    if job.trial:
-        given = {"epochs": TRIAL_EPOCHS, "patience": TRIAL_PATIENCE}
-    of_trial = {f"training.{name}": value for name, value in given.items()}
+    ends = {"training.epochs": job.epochs, "training.patience": job.patience}
     tuning = tuning_of(job.line, job.seed, train)
-    config = tuning.run_config(own.method, train, job.settings | of_trial)
-    by = ValidationSettings.model_validate(JUDGED_BY | {"users": known.judged_on})
+    config = tuning.run_config(own.method, train, job.settings | ends)
+    by = ValidationSettings.model_validate(JUDGED_BY | {"users": job.judged_on})
     judge = Judge(here.split, train, by, Streams(job.seed))
     players = config.players(train, Streams(job.seed))
     with warnings.catch_warnings():

@@ -14,7 +14,16 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from reproduction.execution import results_of
-from reproduction.models_fit import LINES, LOGS, ModelFit, Settings, fitted, prepared, trials_of
+from reproduction.models_fit import (
+    LINES,
+    LOGS,
+    ModelFit,
+    Settings,
+    fitted,
+    job_of,
+    prepared,
+    trials_of,
+)
 
 if TYPE_CHECKING:
     from reproduction.datasets import Place
@@ -30,7 +39,7 @@ class ModelsSettings(BaseModel):
     Attributes:
         frozen: Whether it has been.
         n_seeds: Number of seeds to report by log, from seed 0.
-        chosen: Settings by log and line.
+        chosen: Settings by log and line; none where the defaults were chosen.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -49,7 +58,7 @@ def jobs(data: str, place: Place) -> list[ModelFit]:
     """Return the trials of all lines on a log."""
     train = prepared(data, LOGS[data].tuned_on, place).split.train
     return [
-        ModelFit(data=data, line=line, seed=SEED, settings=each, trial=True)
+        job_of(data, line, SEED, each, trial=True)
         for line in LINES
         for each in trials_of(line, train, N_TRIALS, SEED)
     ]
@@ -68,8 +77,9 @@ def run(place: Place) -> dict[str, Any]:
                 for job, result in zip(asked, found, strict=True)
                 if job.line == line
             ]
-            best = own[int(np.argmax([each["validation"] for each in own]))]
-            chosen.setdefault(data, {})[line] = best["settings"]
+            best = int(np.argmax([each["validation"] for each in own]))
+            tuned = scaled(data, line, own[best]["settings"], place) if best else {}
+            chosen.setdefault(data, {})[line] = tuned
             trials.append({"data": data, "line": line, "trials": own})
     return {
         "seed": SEED,
@@ -78,6 +88,23 @@ def run(place: Place) -> dict[str, Any]:
         "rows": [],
         "pages": {"models-settings.md": page(trials)},
     }
+
+
+def scaled(data: str, line: str, settings: Settings, place: Place) -> Settings:
+    """Return settings that were chosen on some users as they are for all of them.
+
+    What the defaults scale with the size of a log, such as ℓ2, is scaled by the same factor.
+    """
+    of_trials, of_all = (
+        trials_of(line, prepared(data, users, place).split.train, 1, SEED)[0]
+        for users in (LOGS[data].tuned_on, None)
+    )
+    found = {}
+    for key, value in settings.items():
+        factor = of_all[key] / of_trials[key]
+        whole = isinstance(value, int)
+        found[key] = round(value * factor) if whole else float(f"{value * factor:.3g}")
+    return found
 
 
 def _told(result: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,58 @@
+"""Every model on three public logs, by full ranking and among sampled items, under equal tuning.
+
+Defaults and tuned settings side by side. Settings are chosen by `models-settings`, and frozen in
+`reproduction/models_settings.json`. What is done is not run again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from counterplay.errors import ConfigError
+from reproduction.execution import results_of
+from reproduction.models_fit import LINES, LOGS, ModelFit, fitted, job_of
+from reproduction.models_page import page, rows
+from reproduction.models_settings import SETTINGS, settings
+from reproduction.models_summary import summarised
+
+if TYPE_CHECKING:
+    from reproduction.datasets import Place
+
+SOURCES: tuple[str, ...] = tuple(LOGS)
+NOTES = """\
+TODO
+"""
+
+
+def jobs() -> list[ModelFit]:
+    """Return all fits that are reported, log by log and seed by seed.
+
+    A line without chance has one seed, and a choice that is the defaults is not fitted twice.
+    """
+    asked = settings()
+    if not asked.frozen:
+        raise ConfigError(
+            'settings must be frozen before the reported seeds are run; found "frozen": false in '
+            f"'{SETTINGS.name}'; choose them with models-settings, and set it to true"
+        )
+    return [
+        job_of(data, line, seed, each)
+        for data, chosen in asked.chosen.items()
+        for seed in range(asked.n_seeds[data])
+        for line, tuned in chosen.items()
+        if seed == 0 or LINES[line].by_chance
+        for each in ([tuned, {}] if tuned else [{}])
+    ]
+
+
+def run(place: Place) -> dict[str, Any]:
+    """Fit every model on every log, and return what defaults and tuned settings reach."""
+    asked = jobs()
+    found = results_of(asked, place, fitted)
+    cells = summarised(asked, found, settings().chosen)
+    return {
+        "settings": settings().model_dump(mode="json"),
+        "logs": cells,
+        "rows": rows(cells),
+        "pages": {"models.md": page(cells, NOTES)},
+    }
