@@ -53,6 +53,12 @@ class Log(NamedTuple):
     tuned_on: int | None = None  # users whose rows trials learn from; None: all
     judged_on: int | None = None  # users who choose an epoch; None: all
     patience: int = 15  # of a reported fit; 15 is the default
+    left_out: tuple[str, ...] = ()  # lines that have not been run yet
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines that are run."""
+        return [line for line in LINES if line not in self.left_out]
 
 
 LOGS = {

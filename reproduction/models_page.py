@@ -63,10 +63,11 @@ def lead(cells: Sequence[Mapping[str, Any]]) -> str:
         top = ", ".join(f"`{line}` {reached[line]:.1f}" for line in order[:3])
         said.append(f"on {each['title']} {top}")
     beaten = {
-        line: [each["title"] for each in cells if _below(each, line, "ease")] for line in NEURAL
+        line: [_below(each, line, "ease") for each in cells if line in each["lines"]]
+        for line in NEURAL
     }
     ease = " ".join(
-        f"`{line}` stays below `ease` on {len(where)} of {len(cells)} logs."
+        f"`{line}` stays below `ease` on {sum(where)} of {len(where)} logs."
         for line, where in beaten.items()
     )
     reversals = sum(len(each["reversed"]) for each in cells)
@@ -129,6 +130,9 @@ def _of_log(cell: Mapping[str, Any]) -> list[str]:
             f"| `{name}` | {_both(own, 'sampled hit')} | {_both(own, 'sampled ndcg')} | "
             f"{_difference(cell['gain'].get(name))} | {epochs} | {own['tuned']['seconds']:.0f} |"
         )
+    absent = [f"`{name}`" for name in LINES if name not in names]
+    if absent:
+        found += ["", f"Not run on this log yet: {', '.join(absent)}."]
     if cell["reversed"]:
         pairs = ", ".join(f"`{one}` and `{other}`" for one, other in cell["reversed"])
         found += ["", f"Sampled items reverse the order of {pairs}."]
@@ -220,7 +224,7 @@ def rows(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for each in cells:
         yardstick = each["lines"]["ease"]["tuned"]["full ndcg"]["value"]
-        for line in NEURAL:
+        for line in [name for name in NEURAL if name in each["lines"]]:
             own = each["lines"][line]
             ours = own["tuned"]["full ndcg"]["value"]
             found.append(

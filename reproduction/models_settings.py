@@ -15,7 +15,6 @@ from pydantic import BaseModel, ConfigDict
 
 from reproduction.execution import results_of
 from reproduction.models_fit import (
-    LINES,
     LOGS,
     ModelFit,
     Settings,
@@ -59,7 +58,7 @@ def jobs(data: str, place: Place) -> list[ModelFit]:
     train = prepared(data, LOGS[data].tuned_on, place).split.train
     return [
         job_of(data, line, SEED, each, trial=True)
-        for line in LINES
+        for line in LOGS[data].lines
         for each in trials_of(line, train, N_TRIALS, SEED)
     ]
 
@@ -71,7 +70,7 @@ def run(place: Place) -> dict[str, Any]:
     for data in LOGS:
         asked = jobs(data, place)
         found = results_of(asked, place, fitted)
-        for line in LINES:
+        for line in LOGS[data].lines:
             own = [
                 {"settings": job.settings, **_told(result)}
                 for job, result in zip(asked, found, strict=True)
