@@ -50,7 +50,7 @@ class Log(NamedTuple):
 
     title: str
     preparation: dict[str, Any]
-    tuned_on: int | None = None  # users whose rows trials learn from; None: all
+    tuned_on: str | None = None  # the log that trials learn from; None: this one
     judged_on: int | None = None  # users who choose an epoch; None: all
     patience: int = 15  # of a reported fit; 15 is the default
     left_out: tuple[str, ...] = ()  # lines that have not been run yet
@@ -64,7 +64,7 @@ class Log(NamedTuple):
 LOGS = {
     "ml-100k": Log("MovieLens-100K", {}),
     "lastfm": Log("LastFM", {"duplicates": "first", "core": 5}),
-    "ml-1m": Log("MovieLens-1M", {}, tuned_on=1000, judged_on=2000, patience=8),
+    "ml-1m": Log("MovieLens-1M", {}, tuned_on="ml-100k", judged_on=2000, patience=8),
 }
 
 
@@ -101,7 +101,6 @@ class ModelFit(Job):
     trial: bool
     patience: int
     epochs: int
-    users: int | None  # whose rows are learnt from; None: all
     judged_on: int | None  # users who choose the epoch; None: all
 
     @property
@@ -122,7 +121,6 @@ def job_of(data: str, line: str, seed: int, settings: Settings, *, trial: bool =
         trial=trial,
         patience=TRIAL_PATIENCE if trial else known.patience,
         epochs=TRIAL_EPOCHS if trial else EPOCHS,
-        users=known.tuned_on if trial else None,
         judged_on=known.judged_on,
     )
 
@@ -138,17 +136,14 @@ class Prepared:
 
 
 @lru_cache(maxsize=2)  # jobs of one log follow each other
-def prepared(data: str, users: int | None, place: Place) -> Prepared:
-    """Return the clicks of a log, each user's last two held out; of some users, if asked."""
+def prepared(data: str, place: Place) -> Prepared:
+    """Return the clicks of a log, each user's last two held out."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CounterplayWarning)  # the page says how logs are split
         plan = Preparation.model_validate({"split": "none", **LOGS[data].preparation})
         whole = prepare(public_folder(data, place), plan)
         assert not isinstance(whole, Split)
         log = replace(whole, rating=None)
-        if users is not None and users < log.n_users:
-            drawn = Streams(0).numpy("models", "users").permutation(log.n_users)[:users]
-            log = log.take(np.isin(log.user, drawn)).compact()
         split = leave_last_two_out(log)
     targets, seen = split.test, log.take(split.part < TEST)
     rng = Streams(0).numpy("models", "candidates")
@@ -190,7 +185,7 @@ def fitted(job: Job, place: Place) -> Result:
     """Fit a model; return its validation, and of a fit for the table where test items stand."""
     assert isinstance(job, ModelFit)
     begun, own = time.process_time(), LINES[job.line]
-    here = prepared(job.data, job.users, place)
+    here = prepared(job.data, place)
     train = here.split.train
     ends = {"training.epochs": job.epochs, "training.patience": job.patience}
     tuning = tuning_of(job.line, job.seed, train)

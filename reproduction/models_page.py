@@ -177,10 +177,11 @@ def _protocol(cells: Sequence[Mapping[str, Any]]) -> list[str]:
         f"{RATE[0]} to {RATE[1]}, ℓ2 {L2[0]:g} to {L2[1]:g}, {N_NEGATIVES[0]} to {N_NEGATIVES[1]} "
         f"sampled items, `dim` {DIM[0]} to {DIM[1]}, and the default batch. Trials have a patience "
         f"of {TRIAL_PATIENCE} epochs, and {TRIAL_EPOCHS} at most. `pop` has nothing to tune.",
-        f"- MovieLens-1M: trials learnt from the rows of {million.tuned_on:,} users. What defaults "
-        "scale with the size of a log was scaled in the same way for all users. Epochs were chosen "
-        f"by {million.judged_on:,} users, with a patience of {million.patience}, not 15. Choices "
-        "on fewer users may be worse, and favour small dimensions.",
+        f"- MovieLens-1M has the settings that were chosen on {LOGS[str(million.tuned_on)].title}; "
+        "what defaults scale with the size of a log, such as ℓ2, the batch and λ of `ease`, was "
+        f"scaled by the same factors. Epochs were chosen by {million.judged_on:,} users, with a "
+        f"patience of {million.patience}, not 15. A choice on a smaller log favours small "
+        "dimensions.",
         f"- Reported fits: {EPOCHS} epochs at most, seeds from 0: {seeds}. A user's value is the "
         "mean over seeds; intervals are over users only. `pop`, `knn` and `ease` involve no chance "
         "and were fitted once.",

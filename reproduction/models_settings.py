@@ -55,7 +55,7 @@ def settings() -> ModelsSettings:
 
 def jobs(data: str, place: Place) -> list[ModelFit]:
     """Return the trials of all lines on a log."""
-    train = prepared(data, LOGS[data].tuned_on, place).split.train
+    train = prepared(data, place).split.train
     return [
         job_of(data, line, SEED, each, trial=True)
         for line in LOGS[data].lines
@@ -64,10 +64,10 @@ def jobs(data: str, place: Place) -> list[ModelFit]:
 
 
 def run(place: Place) -> dict[str, Any]:
-    """Try the settings of every model on every log, and return the trials and the choice."""
+    """Try the settings of every model, and return the trials and the choice for every log."""
     chosen: dict[str, dict[str, Settings]] = {}
     trials: list[dict[str, Any]] = []
-    for data in LOGS:
+    for data in dict.fromkeys(known.tuned_on or data for data, known in LOGS.items()):
         asked = jobs(data, place)
         found = results_of(asked, place, fitted)
         for line in LOGS[data].lines:
@@ -77,9 +77,13 @@ def run(place: Place) -> dict[str, Any]:
                 if job.line == line
             ]
             best = int(np.argmax([each["validation"] for each in own]))
-            tuned = scaled(data, line, own[best]["settings"], place) if best else {}
-            chosen.setdefault(data, {})[line] = tuned
-            trials.append({"data": data, "line": line, "trials": own})
+            trials.append({"data": data, "line": line, "best": best, "trials": own})
+    for data, known in LOGS.items():
+        for each in trials:
+            if each["data"] == (known.tuned_on or data) and each["line"] in known.lines:
+                best = each["trials"][each["best"]]["settings"] if each["best"] else {}
+                tuned = scaled(data, each["line"], best, place)
+                chosen.setdefault(data, {})[each["line"]] = tuned
     return {
         "seed": SEED,
         "chosen": chosen,
@@ -90,20 +94,22 @@ def run(place: Place) -> dict[str, Any]:
 
 
 def scaled(data: str, line: str, settings: Settings, place: Place) -> Settings:
-    """Return settings that were chosen on some users as they are for all of them.
+    """Return settings that were chosen on the log of trials as they are for this one.
 
     What the defaults scale with the size of a log, such as ℓ2, is scaled by the same factor.
     """
-    of_trials, of_all = (
-        trials_of(line, prepared(data, users, place).split.train, 1, SEED)[0]
-        for users in (LOGS[data].tuned_on, None)
+    source = LOGS[data].tuned_on
+    if source is None:
+        return settings
+    theirs, ours = (
+        trials_of(line, prepared(each, place).split.train, 1, SEED)[0] for each in (source, data)
     )
-    found = {}
-    for key, value in settings.items():
-        factor = of_all[key] / of_trials[key]
-        whole = isinstance(value, int)
-        found[key] = round(value * factor) if whole else float(f"{value * factor:.3g}")
-    return found
+    return {
+        key: round(value * ours[key] / theirs[key])
+        if isinstance(value, int)
+        else float(f"{value * ours[key] / theirs[key]:.3g}")
+        for key, value in settings.items()
+    }
 
 
 def _told(result: dict[str, Any]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ DATA = "ml-1m"
 
 @pytest.fixture
 def place(public: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    monkeypatch.setitem(models_fit.LOGS, DATA, Log("Small", {}, tuned_on=60, patience=1))
+    monkeypatch.setitem(models_fit.LOGS, DATA, Log("Small", {}, patience=1))
     monkeypatch.setattr(models_fit, "N_SAMPLED", 20)
     prepared.cache_clear()
     return Place(public, tmp_path)
@@ -42,7 +42,7 @@ def place(public: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plac
 def test_every_line_has_as_many_different_trials_within_what_is_searched(
     place: Place, line: str
 ) -> None:
-    train = prepared(DATA, None, place).split.train
+    train = prepared(DATA, place).split.train
     trials = trials_of(line, train, N_TRIALS, SEED)
     assert len({str(sorted(each.items())) for each in trials}) == (N_TRIALS if line != "pop" else 1)
     ranges = searched(tuning_of(line, SEED, train), LINES[line].method)
@@ -53,13 +53,13 @@ def test_every_line_has_as_many_different_trials_within_what_is_searched(
 
 
 def test_more_trials_begin_with_those_that_were_done(place: Place) -> None:
-    train = prepared(DATA, None, place).split.train
+    train = prepared(DATA, place).split.train
     assert trials_of("gmf", train, 6, SEED)[:4] == trials_of("gmf", train, 4, SEED)
 
 
 def test_the_popular_are_ranked_as_counting_ranks_them(place: Place) -> None:
     found = fitted(job_of(DATA, "pop", 0, {}), place)
-    here = prepared(DATA, None, place)
+    here = prepared(DATA, place)
     log, counts = here.split.interactions, np.bincount(here.split.train.item, minlength=170)
     for row in range(0, len(here.targets), 17):
         user, item = here.targets.user[row], here.targets.item[row]
@@ -73,28 +73,29 @@ def test_the_popular_are_ranked_as_counting_ranks_them(place: Place) -> None:
         assert found["sampled"]["above"][row] == (counts[others] > counts[item]).sum()
 
 
-def test_a_trial_learns_from_some_users_and_keeps_no_test_ranks(place: Place) -> None:
-    few = prepared(DATA, 60, place).split
-    assert few.interactions.n_users == 60
-    job = job_of(DATA, "gmf", SEED, trials_of("gmf", few.train, 2, SEED)[1], trial=True)
-    assert job.users == 60
+def test_a_trial_keeps_no_test_ranks(place: Place) -> None:
+    train = prepared(DATA, place).split.train
+    job = job_of(DATA, "gmf", SEED, trials_of("gmf", train, 2, SEED)[1], trial=True)
     found = fitted(job.model_copy(update={"epochs": 2}), place)
     assert 0 < found["validation"] <= 1
     assert "full" not in found
 
 
-def test_what_defaults_scale_with_a_log_is_scaled_for_all_users(
+def test_what_defaults_scale_with_a_log_is_scaled_from_the_log_of_trials(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(models_fit, "L2", (1e-6, 0.1))  # so that the defaults are within
-    few, whole = (prepared(DATA, users, place).split.train for users in (60, None))
-    chosen = trials_of("gmf", few, 3, SEED)[2]
+    monkeypatch.setitem(models_fit.LOGS, DATA, Log("Small", {}, tuned_on="lastfm"))
+    theirs, ours = (prepared(each, place).split.train for each in ("lastfm", DATA))
+    assert len(theirs) != len(ours)
+    chosen = trials_of("gmf", theirs, 3, SEED)[2]
     found = scaled(DATA, "gmf", chosen, place)
     assert found["training.l2"] == pytest.approx(
-        chosen["training.l2"] * len(few) / len(whole), rel=0.01
+        chosen["training.l2"] * len(theirs) / len(ours), rel=0.01
     )
     same = ("training.rate", "training.n_negatives", "candidate.dim")
     assert all(found[key] == pytest.approx(chosen[key], rel=0.01) for key in same)
+    assert scaled("lastfm", "gmf", chosen, place) == chosen
 
 
 def test_reported_seeds_wait_for_frozen_settings(monkeypatch: pytest.MonkeyPatch) -> None:
