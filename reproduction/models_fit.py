@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import numpy as np
 from pydantic import Field
 from scipy.stats import qmc
 
@@ -33,6 +32,7 @@ from reproduction.datasets import public_folder
 from reproduction.grid import Job
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
