@@ -54,6 +54,7 @@ class Log(NamedTuple):
     judged_on: int | None = None  # users who choose an epoch; None: all
     patience: int = 15  # of a reported fit; 15 is the default
     left_out: tuple[str, ...] = ()  # lines that have not been run yet
+    untuned: tuple[str, ...] = ()  # lines that have been run with the defaults only
 
     @property
     def lines(self) -> list[str]:

@@ -17,7 +17,7 @@ from reproduction.models_fit import (
     TRIAL_PATIENCE,
 )
 from reproduction.models_settings import N_TRIALS, SEED
-from reproduction.models_summary import LEVEL
+from reproduction.models_summary import LEVEL, column_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ def lead(cells: Sequence[Mapping[str, Any]]) -> str:
     """Say in a paragraph what a reader should take from the tables."""
     said = []
     for each in cells:
-        reached = {line: own["tuned"]["full ndcg"]["value"] for line, own in each["lines"].items()}
+        reached = {line: _final(own)["full ndcg"]["value"] for line, own in each["lines"].items()}
         order = sorted(reached, key=lambda line: -reached[line])
         top = ", ".join(f"`{line}` {reached[line]:.1f}" for line in order[:3])
         said.append(f"on {each['title']} {top}")
@@ -73,7 +73,7 @@ def lead(cells: Sequence[Mapping[str, Any]]) -> str:
     reversals = sum(len(each["reversed"]) for each in cells)
     n_pairs = sum(len(each["lines"]) * (len(each["lines"]) - 1) // 2 for each in cells)
     return (
-        f"The best by full-ranking NDCG@10, tuned, in per cent: {'; '.join(said)}. {ease} "
+        f"The best by full-ranking NDCG@10, in per cent: {'; '.join(said)}. {ease} "
         f"Sampled items put {reversals} of {n_pairs} pairs of models in another order than full "
         "ranking does, so choose a model by full ranking."
     )
@@ -81,8 +81,14 @@ def lead(cells: Sequence[Mapping[str, Any]]) -> str:
 
 def _below(cell: Mapping[str, Any], line: str, other: str) -> bool:
     lines = cell["lines"]
-    one, two = (lines[name]["tuned"]["full ndcg"]["value"] for name in (line, other))
+    one, two = (_final(lines[name])["full ndcg"]["value"] for name in (line, other))
     return bool(one < two)
+
+
+def _final(own: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a line reaches, tuned where it was."""
+    found: Mapping[str, Any] = own[column_of(own)]
+    return found
 
 
 def page(cells: Sequence[Mapping[str, Any]], notes: str) -> str:
@@ -125,14 +131,20 @@ def _of_log(cell: Mapping[str, Any]) -> list[str]:
     ]
     for name in names:
         own = cell["lines"][name]
-        epochs = ", ".join(str(each + 1) for each in own["tuned"]["best_epochs"])
+        epochs = ", ".join(str(each + 1) for each in _final(own)["best_epochs"])
         found.append(
             f"| `{name}` | {_both(own, 'sampled hit')} | {_both(own, 'sampled ndcg')} | "
-            f"{_difference(cell['gain'].get(name))} | {epochs} | {own['tuned']['seconds']:.0f} |"
+            f"{_difference(cell['gain'].get(name))} | {epochs} | {_final(own)['seconds']:.0f} |"
         )
     absent = [f"`{name}`" for name in LINES if name not in names]
     if absent:
         found += ["", f"Not run on this log yet: {', '.join(absent)}."]
+    untuned = [f"`{name}`" for name in names if "tuned" not in cell["lines"][name]]
+    if untuned:
+        found += [
+            "",
+            f"Run with the defaults only, and compared by them: {', '.join(untuned)}.",
+        ]
     if cell["reversed"]:
         pairs = ", ".join(f"`{one}` and `{other}`" for one, other in cell["reversed"])
         found += ["", f"Sampled items reverse the order of {pairs}."]
@@ -140,7 +152,8 @@ def _of_log(cell: Mapping[str, Any]) -> list[str]:
 
 
 def _both(own: Mapping[str, Any], key: str) -> str:
-    return " | ".join(_value(own[column][key]) for column in ("defaults", "tuned"))
+    columns = (own.get(column) for column in ("defaults", "tuned"))
+    return " | ".join("–" if each is None else _value(each[key]) for each in columns)
 
 
 def _value(cell: Mapping[str, float]) -> str:
@@ -155,7 +168,7 @@ def _difference(found: Mapping[str, float] | None) -> str:
 
 def _protocol(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     seeds = ", ".join(
-        f"{each['title']} {max(len(own['tuned']['seeds']) for own in each['lines'].values())}"
+        f"{each['title']} {max(len(own['defaults']['seeds']) for own in each['lines'].values())}"
         for each in cells
     )
     million = LOGS["ml-1m"]
@@ -210,7 +223,7 @@ def _published(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     for each in PUBLISHED:
         if each.line not in cell["lines"]:
             continue
-        own = cell["lines"][each.line]["tuned"]
+        own = _final(cell["lines"][each.line])
         ours = [own[f"{each.protocol} {metric}"]["value"] for metric in ("hit", "ndcg")]
         ndcg = "–" if each.ndcg is None else f"{each.ndcg:.2f}"
         found.append(
@@ -224,13 +237,14 @@ def rows(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the lines of the summary of all experiments: the neural models beside ease."""
     found = []
     for each in cells:
-        yardstick = each["lines"]["ease"]["tuned"]["full ndcg"]["value"]
+        yardstick = _final(each["lines"]["ease"])["full ndcg"]["value"]
         for line in [name for name in NEURAL if name in each["lines"]]:
             own = each["lines"][line]
-            ours = own["tuned"]["full ndcg"]["value"]
+            ours = _final(own)["full ndcg"]["value"]
             found.append(
                 {
-                    "what": f"{each['title']}: NDCG@10 (%) of {line}, full ranking, tuned",
+                    "what": f"{each['title']}: full-ranking NDCG@10 (%) of {line}, "
+                    f"{column_of(own)}",
                     "ours": f"{ours:.2f}, defaults {own['defaults']['full ndcg']['value']:.2f}",
                     "yardstick": f"{yardstick:.2f}, ease",
                     "ratio": f"{ours / yardstick:.2f}",

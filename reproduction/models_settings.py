@@ -38,14 +38,15 @@ class ModelsSettings(BaseModel):
     Attributes:
         frozen: Whether it has been.
         n_seeds: Number of seeds to report by log, from seed 0.
-        chosen: Settings by log and line; none where the defaults were chosen.
+        chosen: Settings by log and line; empty where the defaults were chosen, None where
+            a line is reported with the defaults only.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     frozen: bool
     n_seeds: dict[str, int]
-    chosen: dict[str, dict[str, Settings]]
+    chosen: dict[str, dict[str, Settings | None]]
 
 
 def settings() -> ModelsSettings:
@@ -65,7 +66,7 @@ def jobs(data: str, place: Place) -> list[ModelFit]:
 
 def run(place: Place) -> dict[str, Any]:
     """Try the settings of every model, and return the trials and the choice for every log."""
-    chosen: dict[str, dict[str, Settings]] = {}
+    chosen: dict[str, dict[str, Settings | None]] = {}
     trials: list[dict[str, Any]] = []
     for data in dict.fromkeys(known.tuned_on or data for data, known in LOGS.items()):
         asked = jobs(data, place)
@@ -83,7 +84,8 @@ def run(place: Place) -> dict[str, Any]:
             if each["data"] == (known.tuned_on or data) and each["line"] in known.lines:
                 best = each["trials"][each["best"]]["settings"] if each["best"] else {}
                 tuned = scaled(data, each["line"], best, place)
-                chosen.setdefault(data, {})[each["line"]] = tuned
+                untuned = each["line"] in known.untuned
+                chosen.setdefault(data, {})[each["line"]] = None if untuned else tuned
     return {
         "seed": SEED,
         "chosen": chosen,

@@ -44,7 +44,7 @@ def values_of(fits: Fits) -> Values:
 def summarised(
     jobs: Sequence[ModelFit],
     results: Sequence[Result],
-    chosen: Mapping[str, Mapping[str, Settings]],
+    chosen: Mapping[str, Mapping[str, Settings | None]],
 ) -> list[dict[str, Any]]:
     """Return a record of each log: all lines with defaults and tuned, and paired differences."""
     found = []
@@ -54,31 +54,38 @@ def summarised(
             if job.data == data:
                 column = "tuned" if job.settings else "defaults"
                 fits.setdefault(job.line, {}).setdefault(column, {})[job.seed] = result
-        for own in fits.values():
-            own.setdefault("tuned", own["defaults"])  # nothing to choose, or the defaults chosen
+        for line, own in fits.items():
+            if lines[line] is not None:
+                own.setdefault("tuned", own["defaults"])  # nothing to choose, or the defaults are
         found.append({"data": data, "title": LOGS[data].title, **_of_log(fits, lines)})
     return found
 
 
+def column_of(own: Mapping[str, Any]) -> str:
+    """Return the column that a line is compared by: tuned, where it was."""
+    return "tuned" if "tuned" in own else "defaults"
+
+
 def _of_log(
-    fits: Mapping[str, Mapping[str, Fits]], chosen: Mapping[str, Settings]
+    fits: Mapping[str, Mapping[str, Fits]], chosen: Mapping[str, Settings | None]
 ) -> dict[str, Any]:
     values = {
         line: {column: values_of(each) for column, each in own.items()}
         for line, own in fits.items()
     }
+    column = {line: column_of(own) for line, own in fits.items()}
     validation = {
-        line: float(np.mean([each["validation"] for each in own["tuned"].values()]))
+        line: float(np.mean([each["validation"] for each in own[column[line]].values()]))
         for line, own in fits.items()
     }
     best = max(validation, key=lambda line: validation[line])  # by no test row
-    tuned = {line: own["tuned"]["full", "ndcg"] for line, own in values.items()}
-    n, rng = len(tuned[best]), Streams(0).numpy("models", "comparisons")
+    final = {line: own[column[line]]["full", "ndcg"] for line, own in values.items()}
+    n, rng = len(final[best]), Streams(0).numpy("models", "comparisons")
     users, even = np.arange(n), np.ones(n)
     behind = comparisons(
-        tuned, even, users, rng, reference=best, n_resamples=N_RESAMPLES, level=LEVEL
+        final, even, users, rng, reference=best, n_resamples=N_RESAMPLES, level=LEVEL
     )
-    differing = [line for line, own in fits.items() if own["tuned"] is not own["defaults"]]
+    differing = [line for line, own in fits.items() if own[column[line]] is not own["defaults"]]
     level = 1 - (1 - LEVEL) / max(len(differing), 1)
     gains = {
         line: comparisons(
@@ -109,9 +116,9 @@ def _of_log(
 
 
 def reversed_pairs(values: Mapping[str, Mapping[str, Values]]) -> list[tuple[str, str]]:
-    """Return the pairs of tuned lines that the two protocols put in a different order, by NDCG."""
+    """Return the pairs of lines that the two protocols put in a different order, by NDCG."""
     means = {
-        line: [float(own["tuned"][protocol, "ndcg"].mean()) for protocol in PROTOCOLS]
+        line: [float(own[column_of(own)][protocol, "ndcg"].mean()) for protocol in PROTOCOLS]
         for line, own in values.items()
     }
     return [
