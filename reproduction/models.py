@@ -9,16 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from counterplay.errors import ConfigError
+from counterplay.models.registry import ModelSettings
 from reproduction.execution import results_of
 from reproduction.models_fit import LINES, LOGS, ModelFit, fitted, job_of
 from reproduction.models_page import page, rows
 from reproduction.models_settings import SETTINGS, settings
-from reproduction.models_summary import summarised
+from reproduction.models_summary import compared, summarised
 
 if TYPE_CHECKING:
     from reproduction.datasets import Place
 
 SOURCES: tuple[str, ...] = tuple(LOGS)
+_DIM = ModelSettings().dim
 NOTES = """\
 TODO
 """
@@ -45,11 +47,19 @@ def jobs() -> list[ModelFit]:
     ]
 
 
+def wider() -> list[ModelFit]:
+    """Return fits of gmf with twice the default dimension, and all else as by default."""
+    return [job_of(data, "gmf", 0, {"candidate.dim": 2 * _DIM}) for data in settings().chosen]
+
+
 def run(place: Place) -> dict[str, Any]:
     """Fit every model on every log, and return what defaults and tuned settings reach."""
     asked = jobs()
     found = results_of(asked, place, fitted)
     cells = summarised(asked, found, settings().chosen)
+    for cell, wide in zip(cells, results_of(wider(), place, fitted), strict=True):
+        usual = found[asked.index(job_of(cell["data"], "gmf", 0, {}))]
+        cell["wider"] = compared(wide, usual, n_comparisons=len(cells))
     return {
         "settings": settings().model_dump(mode="json"),
         "logs": cells,

@@ -97,7 +97,7 @@ def page(cells: Sequence[Mapping[str, Any]], notes: str) -> str:
     lines += [notes.strip(), ""]
     for each in cells:
         lines += _of_log(each)
-    lines += _protocol(cells) + _published(cells)
+    lines += _wider(cells) + _protocol(cells) + _published(cells)
     return "\n".join(lines) + "\n"
 
 
@@ -164,6 +164,33 @@ def _difference(found: Mapping[str, float] | None) -> str:
     if found is None:
         return "–"
     return f"{found['value']:+.2f} [{found['low']:+.2f}, {found['high']:+.2f}]"
+
+
+def _wider(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    wide = [each for each in cells if "wider" in each]
+    if not wide:
+        return []
+    return [
+        "## A larger dimension by itself",
+        "",
+        "`gmf` with twice the default dimension and all else as by default, seed 0, full ranking. "
+        "The intervals hold for all logs at once.",
+        "",
+        "| log | Hit@10, defaults | Hit@10, wider | NDCG@10, defaults | NDCG@10, wider | wider "
+        "minus defaults | seconds, defaults | seconds, wider |",
+        "|---|---|---|---|---|---|---|---|",
+        *(
+            f"| {each['title']} | {_pair(each['wider']['hit'])} | {_pair(each['wider']['ndcg'])} | "
+            f"{_difference(each['wider']['gain'])} | {_pair(each['wider']['seconds'], 0)} |"
+            for each in wide
+        ),
+        "",
+    ]
+
+
+def _pair(values: Sequence[float], digits: int = 2) -> str:
+    wider, usual = values
+    return f"{usual:.{digits}f} | {wider:.{digits}f}"
 
 
 def _protocol(cells: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -88,16 +88,7 @@ def _of_log(
     differing = [line for line, own in fits.items() if own[column[line]] is not own["defaults"]]
     level = 1 - (1 - LEVEL) / max(len(differing), 1)
     gains = {
-        line: comparisons(
-            {name: values[line][name]["full", "ndcg"] for name in ("tuned", "defaults")},
-            even,
-            users,
-            rng,
-            reference="defaults",
-            n_resamples=N_RESAMPLES,
-            level=level,
-        )[0][2]
-        for line in differing
+        line: _gain(values[line]["tuned"], values[line]["defaults"], level) for line in differing
     }
     return {
         "n": n,
@@ -110,8 +101,30 @@ def _of_log(
             for line, own in fits.items()
         },
         "behind": {line: _plain(each) for line, _, each in behind},
-        "gain": {line: _plain(each) for line, each in gains.items()},
+        "gain": gains,
         "reversed": reversed_pairs(values),
+    }
+
+
+def _gain(one: Values, other: Values, level: float) -> dict[str, float]:
+    """Return what one fit has over another in full-ranking NDCG, user by user."""
+    both = {"one": one["full", "ndcg"], "other": other["full", "ndcg"]}
+    n, rng = len(both["one"]), Streams(0).numpy("models", "gains")
+    (found,) = comparisons(
+        both, np.ones(n), np.arange(n), rng, reference="other", n_resamples=N_RESAMPLES, level=level
+    )
+    return _plain(found[2])
+
+
+def compared(one: Result, other: Result, *, n_comparisons: int) -> dict[str, Any]:
+    """Return what two fits reach, and their difference at a level for all such comparisons."""
+    fits = [values_of({0: each}) for each in (one, other)]
+    level = 1 - (1 - LEVEL) / n_comparisons
+    return {
+        "gain": _gain(fits[0], fits[1], level),
+        "hit": [float(each["full", "hit"].mean()) for each in fits],
+        "ndcg": [float(each["full", "ndcg"].mean()) for each in fits],
+        "seconds": [one["seconds"], other["seconds"]],
     }
 
 

@@ -25,7 +25,7 @@ from reproduction.models_fit import (
 )
 from reproduction.models_page import page, rows
 from reproduction.models_settings import N_TRIALS, SEED, ModelsSettings, scaled
-from reproduction.models_summary import reversed_pairs, summarised
+from reproduction.models_summary import compared, reversed_pairs, summarised
 
 DATA = "ml-1m"
 
@@ -161,6 +161,13 @@ def test_differences_are_to_the_best_on_validation_and_tell_what_tuning_gained()
     assert cell["behind"]["ease"]["low"] > 0
     assert cell["gain"].keys() == {"gmf"}
     assert cell["gain"]["gmf"]["value"] == pytest.approx(50)
+
+
+def test_one_fit_is_compared_to_another_user_by_user() -> None:
+    found = compared(_result([0] * 50, 0.1), _result([2] * 50, 0.1), n_comparisons=5)
+    assert found["ndcg"] == pytest.approx([100, 50])
+    assert found["gain"]["value"] == pytest.approx(50)
+    assert found["gain"]["level"] == pytest.approx(0.99)
 
 
 def test_the_page_has_every_cell_and_what_reverses() -> None:
