@@ -60,18 +60,18 @@ def jobs(data: str, place: Place) -> list[ModelFit]:
     return [
         job_of(data, line, SEED, each, trial=True)
         for line in LOGS[data].lines
+        if line not in LOGS[data].untuned
         for each in trials_of(line, train, N_TRIALS, SEED)
     ]
 
 
 def run(place: Place) -> dict[str, Any]:
     """Try the settings of every model, and return the trials and the choice for every log."""
-    chosen: dict[str, dict[str, Settings | None]] = {}
     trials: list[dict[str, Any]] = []
     for data in dict.fromkeys(known.tuned_on or data for data, known in LOGS.items()):
         asked = jobs(data, place)
         found = results_of(asked, place, fitted)
-        for line in LOGS[data].lines:
+        for line in dict.fromkeys(job.line for job in asked):
             own = [
                 {"settings": job.settings, **_told(result)}
                 for job, result in zip(asked, found, strict=True)
@@ -79,13 +79,21 @@ def run(place: Place) -> dict[str, Any]:
             ]
             best = int(np.argmax([each["validation"] for each in own]))
             trials.append({"data": data, "line": line, "best": best, "trials": own})
-    for data, known in LOGS.items():
-        for each in trials:
-            if each["data"] == (known.tuned_on or data) and each["line"] in known.lines:
-                best = each["trials"][each["best"]]["settings"] if each["best"] else {}
-                tuned = scaled(data, each["line"], best, place)
-                untuned = each["line"] in known.untuned
-                chosen.setdefault(data, {})[each["line"]] = None if untuned else tuned
+    best_of = {
+        (each["data"], each["line"]): each["trials"][each["best"]]["settings"]
+        if each["best"]
+        else {}
+        for each in trials
+    }
+    chosen = {
+        data: {
+            line: None
+            if line in known.untuned
+            else scaled(data, line, best_of[known.tuned_on or data, line], place)
+            for line in known.lines
+        }
+        for data, known in LOGS.items()
+    }
     return {
         "seed": SEED,
         "chosen": chosen,
