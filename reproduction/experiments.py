@@ -25,6 +25,8 @@ from reproduction import (
     headroom,
     learners,
     learners_settings,
+    models,
+    models_settings,
     random_clicks,
     randomised,
     recipes,
@@ -64,6 +66,8 @@ EXPERIMENTS: dict[str, Experiment] = {
     "exposure-evaluation": exposure_evaluation,
     "learners-settings": learners_settings,
     "learners": learners,
+    "models-settings": models_settings,
+    "models": models,
 }
 ABOUT = (
     "# What methods and estimators are worth",
