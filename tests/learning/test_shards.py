@@ -123,6 +123,26 @@ def test_any_number_of_workers_learns_the_same(
             assert other.candidate_gradient == pytest.approx(one.candidate_gradient, rel=1e-3)
 
 
+@pytest.mark.parametrize("method", ["erm", "acl"])
+@pytest.mark.parametrize("optimizer", ["dense", "lazy"])
+def test_a_worker_may_have_no_rows_in_a_step(method: str, optimizer: str) -> None:
+    """Eight workers with a dozen rows each, in batches of four: in most steps one has none."""
+    log, given = log_of(n=100), {"batch_size": 4, "optimizer": optimizer, "epochs": 1}
+    alone, _ = learnt(log, ALONE, method, "gmf", **given)
+    found, _ = by_workers(8, lambda group: learnt(log, group, method, "gmf", **given))[0]
+    for name, table in alone.items():
+        atol = 1e-2 if name.startswith("link") else 1e-4
+        assert torch.allclose(found[name], table, atol=atol, rtol=0), name
+
+
+def test_a_worker_may_have_no_users() -> None:
+    """Nearly all rows are one user's, so seven shards of eight are empty."""
+    log = cp.read({"user": [0] * 60 + [1, 2, 3], "item": [*range(60), 1, 2, 61], "time": range(63)})
+    alone, _ = learnt(log, ALONE, "acl", "gmf", batch_size=16)
+    found, _ = by_workers(2, lambda group: learnt(log, group, "acl", "gmf", batch_size=16))[0]
+    assert all(torch.allclose(found[name], alone[name], atol=1e-3) for name in alone)
+
+
 def test_the_same_workers_learn_the_same_bytes() -> None:
     once, again = (
         by_workers(2, lambda group: learnt(log_of(), group, "acl", "gmf"))[0][0] for _ in range(2)

@@ -44,14 +44,15 @@ def shared_out(
     model = settings.kind.of(nobody, settings, generator)
     streams = Streams(0 if generator is None else generator.initial_seed())
     tables = [each for each in model.modules() if isinstance(each, Embedding) and not len(each.own)]
-    for number, table in enumerate(tables):
-        table.share_out(share, streams, number)
-    if any(0 in value.shape for value in model.parameters()):
+    known = {id(table.own) for table in tables}
+    if any(0 in value.shape and id(value) not in known for value in model.parameters()):
         raise ConfigError(
             "several workers need to know what a model has of each user; found another table than "
             f"counterplay.models.Embedding in {type(model).__name__}; keep users' vectors in one, "
             "or train without --workers"
         )
+    for number, table in enumerate(tables):
+        table.share_out(share, streams, number)
     for module in model.modules():
         if isinstance(module, Scorer):
             module.n_users = log.n_users
