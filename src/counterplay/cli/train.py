@@ -76,6 +76,7 @@ def train(
     if launching.is_worker():
         shards = shards or SHARDS
     from counterplay.learning.tracking import tracked
+    from counterplay.notes import tell
     from counterplay.runs import training
     from counterplay.runs.config import run_config
     from counterplay.runs.on_ray import train_on_ray
@@ -96,9 +97,11 @@ def train(
     settings = run_config(config, assignments or (), given)
     if ray:
         with console.notes(), console.working(f"training on {data.name} by Ray"):
-            record = train_on_ray(
+            found = train_on_ray(
                 data, out, settings, n_workers=workers or 1, shards=shards or SHARDS, resume=resume
-            ).to_dict()
+            )
+            tell(found.notes)
+        record = found.to_dict()
         console.print_json(record) if as_json else _show(record, out)
         return
     if launching.is_worker() and int(os.environ["RANK"]):  # the first one speaks
