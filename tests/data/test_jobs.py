@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 import counterplay as cp
 from counterplay.data.files import read_json
-from counterplay.errors import CounterplayError
-from reproduction.grid import (
+from counterplay.data.jobs import (
     Job,
     Result,
     Results,
@@ -25,6 +24,7 @@ from reproduction.grid import (
     on_ray,
     run_jobs,
 )
+from counterplay.errors import CounterplayError
 from reproduction.jobs import RandomisedJob
 
 
