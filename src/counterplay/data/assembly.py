@@ -139,7 +139,7 @@ def tabulate(
             continue
         vocabularies[role], index = columns[role]
         columns[role] = index[: findings.n_rows]  # without those of the features
-        check_two(vocabularies[role], role, roles[role])
+        check_two(role, roles[role], len(vocabularies[role]), vocabularies[role].ids[0])
     users, items = vocabularies["user"], vocabularies["item"]
     for role in ("user", "item", "clicked"):
         done += builders[role].steps if role in builders else ()
@@ -152,12 +152,12 @@ def tabulate(
     return Table(users, items, columns, order, name, source, done, *tables)
 
 
-def check_two(vocabulary: Vocabulary, role: str, column: str) -> None:
+def check_two(role: str, column: str, n: int, first: object) -> None:
     """Refuse a log of one user or one item."""
-    if len(vocabulary) < 2:
+    if n < 2:
         raise DataError(
-            f"a log must have at least two {role}s; found one, {vocabulary.ids[0]!r}, in column "
-            f"'{column}'; check that this is the column of {role}s"
+            f"a log must have at least two {role}s; found one, {first!r}, in column '{column}'; "
+            f"check that this is the column of {role}s"
         )
 
 

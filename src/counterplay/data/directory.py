@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 ROW_GROUP = 1 << 17  # rows; fixed, so that a file written in pieces is the same
-_TYPES = {
+TYPES = {
     "user": pl.Int32(),
     "item": pl.Int32(),
     "rating": pl.Float32(),
@@ -134,7 +134,7 @@ def load_split(directory: str | Path) -> Split:
         beside: dict[str, Any] = {"random": None, "unclicked": None}
         part, parts = _read_columns(folder / _SPLIT, ("part",))["part"], None
         for name in there[1:]:
-            columns: dict[str, Any] = _read_columns(folder / name, tuple(_TYPES))
+            columns: dict[str, Any] = _read_columns(folder / name, tuple(TYPES))
             parts = columns.pop("part", parts)
             rows = Interactions(interactions.users, interactions.items, **columns)
             beside[name.removesuffix(".parquet")] = rows
@@ -205,17 +205,17 @@ def _write_columns(path: Path, columns: dict[str, NDArray[Any]]) -> None:
 def frame_of(columns: Mapping[str, NDArray[Any]]) -> pl.DataFrame:
     """Return columns of a log in the types in which they are stored."""
     return pl.DataFrame(
-        {name: pl.Series(column).cast(_TYPES[name]) for name, column in columns.items()}
+        {name: pl.Series(column).cast(TYPES[name]) for name, column in columns.items()}
     )
 
 
 def _write_many(path: Path, columns: dict[str, NDArray[Any]]) -> None:
     """Write columns that may be very long, some rows at a time, so that none is held twice."""
-    types = pl.DataFrame(schema={name: _TYPES[name] for name in columns}).to_arrow().schema
+    types = pl.DataFrame(schema={name: TYPES[name] for name in columns}).to_arrow().schema
     with pq.ParquetWriter(path, types, compression="lz4", use_dictionary=False) as writer:
         for part in slices(len(columns["user"])):
             series = {
-                name: pl.Series(each[part]).cast(_TYPES[name]) for name, each in columns.items()
+                name: pl.Series(each[part]).cast(TYPES[name]) for name, each in columns.items()
             }
             writer.write_table(pl.DataFrame(series).to_arrow().cast(types))
 
@@ -225,7 +225,7 @@ def _read_columns(path: Path, wanted: tuple[str, ...]) -> dict[str, NDArray[Any]
     table = pl.scan_parquet(path, glob=False)
     columns = {}
     for name in (name for name in wanted if name in table.collect_schema()):
-        column = table.select(pl.col(name).cast(_TYPES[name])).collect()[name]
+        column = table.select(pl.col(name).cast(TYPES[name])).collect()[name]
         if column.null_count():
             raise _damaged(path.parent, f"{column.null_count()} nulls in column '{name}'")
         columns[name] = column.to_physical().to_numpy()

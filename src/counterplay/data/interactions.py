@@ -173,10 +173,7 @@ class Interactions(Shown):
         The vocabularies stay: an item that nobody liked is still one that can be recommended.
         """
         if self.rating is None:
-            raise DataError(
-                "a rating threshold needs ratings; found a log without a rating column; leave "
-                "the threshold out, or name the column"
-            )
+            raise no_ratings()
         liked = self.rating >= np.float32(threshold)
         highest = float(self.rating.max())
         step = threshold_step(threshold, len(self), int(liked.sum()), highest)
@@ -190,6 +187,14 @@ class Interactions(Shown):
         if self.time is not None:
             frame = frame.with_columns(pl.col("time").cast(pl.Datetime("us", "UTC")))
         return frame
+
+
+def no_ratings() -> DataError:
+    """Return what is wrong with a threshold where there are no ratings."""
+    return DataError(
+        "a rating threshold needs ratings; found a log without a rating column; leave the "
+        "threshold out, or name the column"
+    )
 
 
 def threshold_step(threshold: float, n_rows: int, n_liked: int, highest: float) -> Step:

@@ -64,10 +64,11 @@ class Executor(Protocol):
 
 
 class Results:
-    """The results of jobs in a folder."""
+    """The results of jobs in a folder; those that are not `durable` may not outlive a power cut."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, durable: bool = True) -> None:
         self.folder = folder
+        self.durable = durable
         self._read: dict[str, Result] = {}
 
     def state(self, job: Job) -> State:
@@ -90,7 +91,8 @@ class Results:
         """Write a result, all of it or nothing."""
         self.folder.mkdir(parents=True, exist_ok=True)
         kept = {"job": job.model_dump(mode="json"), **result}
-        write_json(kept, self.folder / f"{job.key}.json", indent=None)  # there may be thousands
+        path = self.folder / f"{job.key}.json"
+        write_json(kept, path, indent=None, durable=self.durable)  # there may be thousands
         self._read[job.key] = kept
 
     def _kept(self, job: Job) -> Result | None:

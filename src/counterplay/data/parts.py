@@ -26,6 +26,21 @@ _COLD = {
 }
 
 
+def check_timed(kind: str, timed: bool) -> None:
+    """Refuse a split by time of a log without times."""
+    if kind == "leave-last-two" and not timed:
+        raise DataError(
+            "leave-last-two-out needs to know which rows are the last; found a log without times; "
+            "name the time column, say that the file's order is the time with order='file' "
+            "(--order file), or split at random"
+        )
+    if kind == "time" and not timed:
+        raise DataError(
+            "a split by time needs times; found a log without a time column; name the column, or "
+            "split at random"
+        )
+
+
 def last_two(offsets: NDArray[np.int64]) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
     """Hold out the last two rows of users with three or more; also return where those end."""
     ends = offsets[1:][np.diff(offsets) >= 3]

@@ -17,6 +17,7 @@ from counterplay.data.parts import TRAIN as TRAIN
 from counterplay.data.parts import VALIDATION as VALIDATION
 from counterplay.data.parts import (
     check_fractions,
+    check_timed,
     check_trained,
     cold_notes_of,
     count_ties,
@@ -178,12 +179,7 @@ def leave_last_two_out(log: Interactions) -> Split:
     rows keeps all of them in training (`users_without_test`). Warnings say how many users have
     ties or too few rows, and that training rows of one user may be later than another's test rows.
     """
-    if log.time is None and not log.in_file_order:
-        raise DataError(
-            "leave-last-two-out needs to know which rows are the last; found a log without times; "
-            "name the time column, say that the file's order is the time with order='file' "
-            "(--order file), or split at random"
-        )
+    check_timed("leave-last-two", log.time is not None or log.in_file_order)
     part, ends = last_two(log.offsets)
     split = Split(log, part, "leave-last-two")
     ties = None if log.time is None else count_ties(log.time, ends)
@@ -207,11 +203,8 @@ def split_by_time(
     Without moments, `fractions` are the shares of rows for validation and test. Rows at the
     same time stay together, so the shares are met as closely as that allows.
     """
-    if log.time is None:
-        raise DataError(
-            "a split by time needs times; found a log without a time column; name the column, or "
-            "split at random"
-        )
+    check_timed("time", log.time is not None)
+    assert log.time is not None
     moments = given_moments(validation_from, test_from)
     if moments is None:
         places = time_places(len(log), fractions)
