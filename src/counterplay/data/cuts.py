@@ -45,7 +45,7 @@ class MergePieces(PlacedJob):
             weights.append(np.full(N_SAMPLED, n_rows / N_SAMPLED))
         items = items.sort()
         users = pl.DataFrame({"id": pl.concat(samples), "rows": np.concatenate(weights)})
-        cuts = _cuts(users.sort("id"), self.shards)
+        cuts = cuts_of(users, self.shards)
         return {
             "items": len(items),
             "first_item": items[0],
@@ -57,13 +57,22 @@ class MergePieces(PlacedJob):
         }
 
 
-def _cuts(sample: pl.DataFrame, shards: int) -> pl.Series:
-    """Return the ids at which the second and later ranges begin, none of them empty."""
-    before = sample["rows"].cum_sum() - sample["rows"]
-    wanted = np.arange(1, shards) * float(sample["rows"].sum()) / shards
-    places = np.minimum(np.searchsorted(before.to_numpy(), wanted), sample.height - 1)
-    cuts = sample["id"].gather(places).unique().sort()
-    return cuts.filter(cuts > sample["id"][0])
+def cuts_of(sample: pl.DataFrame, shards: int) -> pl.Series:
+    """Return the ids at which the second and later ranges begin, none of them empty.
+
+    Example:
+        >>> users = pl.DataFrame({"id": [7, 1, 5, 5], "rows": [2.0, 1.0, 100.0, 200.0]})
+        >>> cuts_of(users, 8).to_list()
+        [5, 7]
+    """
+    found = sample.group_by("id").agg(pl.col("rows").sum()).sort("id")
+    ends = found["rows"].cum_sum().to_numpy()
+    begins = ends - found["rows"].to_numpy()  # rows before each id
+    wanted = np.arange(1, shards) * ends[-1] / shards
+    after = np.minimum(np.searchsorted(begins, wanted), len(begins) - 1)
+    before = np.maximum(after - 1, 0)
+    nearest = np.where(wanted - begins[before] < begins[after] - wanted, before, after)
+    return found["id"].gather(np.unique(nearest[nearest > 0]))
 
 
 def in_kind(ids: pl.Series, text: bool) -> pl.Series:

@@ -149,26 +149,38 @@ def in_turn(work: Work, jobs: Sequence[Job]) -> Finished:
 
 
 def in_processes(workers: int) -> Executor:
-    """Return what runs jobs in that many processes, which share the cores; 1 is this process."""
+    """Return what runs a list in that many processes, which share the cores; 1 is this process."""
     return in_turn if workers == 1 else partial(_in_processes, workers)
 
 
 def _in_processes(workers: int, work: Work, jobs: Sequence[Job]) -> Finished:
-    if not jobs:
-        return
-    threads = max(1, n_cores() // workers)
-    with _pool(min(workers, len(jobs))) as pool:
-        with _uninterrupted(), _share_of_cores(threads):  # what processes are started with
-            under_way = {pool.submit(attempt, work, job): job for job in jobs}
-        try:
-            for done in as_completed(under_way):
-                yield under_way.pop(done), done.result()
-        except BrokenProcessPool:
-            raise CounterplayError(
-                "every process must live until its job is done; found one that was ended from "
-                "outside, perhaps for want of memory; run the same command again, with fewer "
-                "--workers"
-            ) from None
+    if jobs:
+        with processes(min(workers, len(jobs)), n_cores() // workers) as executor:
+            yield from executor(work, jobs)
+
+
+@contextmanager
+def processes(workers: int, threads: int = 1) -> Iterator[Executor]:
+    """Give what runs one list after the other in the same processes, so many threads in each."""
+    with _pool(workers) as pool:
+        yield partial(_in_pool, pool, max(1, threads))
+
+
+def _in_pool(pool: ProcessPoolExecutor, threads: int, work: Work, jobs: Sequence[Job]) -> Finished:
+    with _uninterrupted(), _share_of_cores(threads):  # what processes are started with
+        under_way = {pool.submit(attempt, work, job): job for job in jobs}
+    try:
+        for done in as_completed(list(under_way)):
+            yield under_way.pop(done), done.result()
+    except BrokenProcessPool:
+        raise CounterplayError(
+            "every process must live until its job is done; found one that was ended from "
+            "outside, perhaps for want of memory; run the same command again, with fewer "
+            "--workers"
+        ) from None
+    finally:
+        for each in under_way:
+            each.cancel()
 
 
 @contextmanager
@@ -239,18 +251,24 @@ def on_ray() -> Executor:
 def _on_ray(ray: Any, work: Work, jobs: Sequence[Job]) -> Finished:
     if not jobs:
         return
-    variables = dict.fromkeys(_THREADS, "1")
-    ray.init(ignore_reinit_error=True, log_to_driver=False, runtime_env={"env_vars": variables})
+    if not ray.is_initialized():
+        variables = {"env_vars": dict.fromkeys(_THREADS, "1")}
+        ray.init(log_to_driver=False, logging_level="ERROR", runtime_env=variables)
     run = ray.remote(attempt)
     under_way = {run.remote(work, job): job for job in jobs}
     try:
         while under_way:
             (done, *_), _ = ray.wait(list(under_way))
             yield under_way.pop(done), ray.get(done)
-    except BaseException:
+    except ray.exceptions.RayError as error:
+        found = " ".join(str(error).split())[:200]
+        raise CounterplayError(
+            f"every job must live until it is done; found that Ray ended one, {found}; run the "
+            "same command again"
+        ) from None
+    finally:
         for each in under_way:
             ray.cancel(each, force=True)
-        raise
 
 
 def n_cores() -> int:
