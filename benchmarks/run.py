@@ -21,6 +21,7 @@ NAMES = (
     "prepare_movielens",
     "negatives",
     "prepare_scale",
+    "prepare_workers",
     "impressions",
     "training",
     "training_scale",
