@@ -21,7 +21,6 @@ NAMES = (
     "prepare_movielens",
     "negatives",
     "prepare_scale",
-    "prepare_workers",
     "impressions",
     "training",
     "training_scale",

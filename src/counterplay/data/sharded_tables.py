@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -140,15 +140,10 @@ class Tables:
             for ids in self._ids():
                 digest.update(ids.str.len_bytes().to_numpy().astype(np.int64).data)
         for ids in self._ids():
-            digest.update("".join(ids).encode() if text else ids.to_numpy().data)
+            content = (ids.str.join("").item() or "").encode() if text else ids.to_numpy().data
+            digest.update(content)
 
 
 def sink(frame: pl.LazyFrame, path: Path) -> None:
     """Write a frame as `directory.save` would, without holding all of it."""
     frame.sink_parquet(path, row_group_size=ROW_GROUP)
-
-
-def shard_slices(description: Mapping[str, Any]) -> list[tuple[slice, slice]]:
-    """Return the users and the rows of each range of a dataset that was prepared by ranges."""
-    users, rows = (pairwise(description["shards"][what]) for what in ("users", "rows"))
-    return [(slice(*one), slice(*other)) for one, other in zip(users, rows, strict=True)]
