@@ -445,6 +445,7 @@ def test_limits_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "raise --shards" in by_many(source, tmp_path / "two", {}, 3)[0]
     with pytest.raises(ConfigError, match="1 or more; found 0"):
         prepare_shards(source, tmp_path / "three", Preparation(), shards=0)
+    assert "must not lie in" in by_many(source, source / "data", {}, 3)[0]
     (tmp_path / "none").mkdir()
     assert "found none" in by_many(tmp_path / "none", tmp_path / "four", {}, 3)[0]
 

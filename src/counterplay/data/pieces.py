@@ -238,3 +238,32 @@ def _files(source: Path) -> list[Path]:
     found = sorted(path for path in source.rglob("*") if path.is_file())
     within = ((path, path.relative_to(source).parts) for path in found)
     return [path for path, parts in within if not any(part[0] in "._" for part in parts)]
+
+
+def alike(found: Sequence[tuple[ReadPiece, Result]]) -> dict[str, bool]:
+    """Refuse files that are not of one kind; tell whether ids of users and items are text."""
+    first, about = found[0]
+    for piece, each in found:
+        for what, what_it_is in (("roles", "columns"), ("time", "times")):
+            if each[what] != about[what]:
+                raise DataError(
+                    f"all files must have the same {what_it_is}; found {_said(about[what])} in "
+                    f"'{first.path}' and {_said(each[what])} in '{piece.path}'; write them alike"
+                    + (", or name the unit with --time-unit" if what == "time" else "")
+                )
+        for role, text in each["texts"].items():
+            if text != about["texts"][role] and not (each["untyped"] and about["untyped"]):
+                kinds = {True: "text", False: "integers"}
+                raise DataError(
+                    f"ids of {role}s must be all integers or all text; found "
+                    f"{kinds[about['texts'][role]]} in '{first.path}' and {kinds[text]} in "
+                    f"'{piece.path}'; convert one of them"
+                )
+    roles = about["texts"]
+    return {role: any(each["texts"][role] for _, each in found) for role in roles}
+
+
+def _said(found: object) -> str:
+    if isinstance(found, dict):
+        return ", ".join(f"{role} in '{column}'" for role, column in found.items())
+    return str(found)

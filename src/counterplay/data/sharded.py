@@ -77,7 +77,7 @@ def prepare_shards(
         progress: Told what is done, and how many jobs of how many.
     """
     source, out = Path(source), Path(out).resolve()
-    _check(source, plan, shards)
+    _check(source, out, plan, shards)
     _clean_up(out)
     replacing = FILES if overwrite else None
     check_free(out, replacing=replacing)
@@ -138,10 +138,15 @@ class _Lists:
         return [cast("Result", results.of(job)) for job in jobs]
 
 
-def _check(source: Path, plan: Preparation, shards: int) -> None:
+def _check(source: Path, out: Path, plan: Preparation, shards: int) -> None:
     """Refuse what cannot be prepared by ranges of users, before any work is done."""
     if shards < 1:
         raise ConfigError(f"--shards must be 1 or more; found {shards}; raise it")
+    if source.resolve() in out.parents:
+        raise ConfigError(
+            f"the output must not lie in the folder that is read; found '{out}' in '{source}'; "
+            "name another place"
+        )
     known = known_dataset(source, plan.format)
     refusals = {
         "takes files of rows": known and f"the public dataset {known.title}",

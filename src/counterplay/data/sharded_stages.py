@@ -24,6 +24,7 @@ from counterplay.data.parts import (
     given_moments,
     last_two_notes,
 )
+from counterplay.data.pieces import alike
 from counterplay.data.preparation import refuse_unused
 from counterplay.data.shards import CountShard, MeasureShard, OrderShard, PartShard
 from counterplay.data.whole import CountCold, DrawParts, SelectMoments, TallyItems
@@ -66,7 +67,7 @@ class Stages:
                 "and that their export ended"
             )
         self.roles = some[0][1]["roles"]
-        texts = _alike(some)
+        texts = alike(some)
         self.counts["rows"] = sum(each["rows"] for _, each in some)
         self._check_split()
         several = len({piece.path for piece, _ in some}) > 1
@@ -282,35 +283,6 @@ class Stages:
         }
         self.notes += cold_notes_of(counts, cold)
         return {"kind": self.kind, "counts": counts, "cold": cold}
-
-
-def _alike(found: Sequence[tuple[ReadPiece, Result]]) -> dict[str, bool]:
-    """Refuse files that are not of one kind; tell whether ids of users and items are text."""
-    first, about = found[0]
-    for piece, each in found:
-        for what, what_it_is in (("roles", "columns"), ("time", "times")):
-            if each[what] != about[what]:
-                raise DataError(
-                    f"all files must have the same {what_it_is}; found {_said(about[what])} in "
-                    f"'{first.path}' and {_said(each[what])} in '{piece.path}'; write them alike"
-                    + (", or name the unit with --time-unit" if what == "time" else "")
-                )
-        for role, text in each["texts"].items():
-            if text != about["texts"][role] and not (each["untyped"] and about["untyped"]):
-                kinds = {True: "text", False: "integers"}
-                raise DataError(
-                    f"ids of {role}s must be all integers or all text; found "
-                    f"{kinds[about['texts'][role]]} in '{first.path}' and {kinds[text]} in "
-                    f"'{piece.path}'; convert one of them"
-                )
-    roles = about["texts"]
-    return {role: any(each["texts"][role] for _, each in found) for role in roles}
-
-
-def _said(found: object) -> str:
-    if isinstance(found, dict):
-        return ", ".join(f"{role} in '{column}'" for role, column in found.items())
-    return str(found)
 
 
 def _add_up(what: str, before: int, after: int, name: str = "rows") -> None:
