@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from counterplay.data import pieces, sharded_stages, whole
 from counterplay.data import shards as shards_module
-from counterplay.data.directory import describe, load, load_split, save
+from counterplay.data.directory import ROW_GROUP, describe, load, load_split, save
 from counterplay.data.jobs import Executor, Finished, Job, Work, in_processes, in_turn, processes
 from counterplay.data.preparation import Preparation, prepare
 from counterplay.data.sharded import prepare_shards
@@ -133,6 +133,22 @@ def test_there_may_be_more_ranges_than_users(tmp_path: Path) -> None:
     said = describe(tmp_path / "many")["shards"]
     assert len(said["digests"]) == n_users
     assert max(np.diff(said["users"])) == 1
+
+
+def test_tables_of_several_row_groups_are_the_same(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    n = 2 * ROW_GROUP + 1000
+    frame = pl.DataFrame(
+        {
+            "user": rng.permutation(n) // 3 * 2,
+            "item": rng.integers(0, 99, n),
+            "time": rng.integers(0, 9, n),
+        }
+    ).with_columns(pl.format("u{}", "user").alias("user"))
+    plan = {"split": "time", "time_unit": "s"}
+    wanted = by_one(frame, tmp_path / "one", plan)
+    source = in_files(frame, tmp_path / "log", (0, 100_000))
+    assert by_many(source, tmp_path / "many", plan, 5) == wanted
 
 
 def small_logs() -> st.SearchStrategy[tuple[pl.DataFrame, list[int], int]]:
