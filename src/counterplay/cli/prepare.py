@@ -25,8 +25,8 @@ def _filter(text: str, least: int = 0) -> Any:
     return option(text, rich_help_panel="Filters", min=least)
 
 
-def _scale(text: str, default: bool | str = True, **more: Any) -> Any:
-    return option(text, rich_help_panel="More than one process", default=default, **more)
+def _scale(text: str, *names: str, default: bool | str = True, **more: Any) -> Any:
+    return option(text, *names, rich_help_panel="More than one process", default=default, **more)
 
 
 def _split(text: str, default: bool | str = True) -> Any:
@@ -92,8 +92,8 @@ _Shards = Annotated[
     int | None,
     _scale("Prepare in this many ranges of users, for logs that do not fit into memory.", min=1),
 ]
-_Workers = Annotated[int | None, _scale("Number of processes, with --shards.", "1", min=1)]
-_Ray = Annotated[bool, _scale("Run on a Ray cluster, with --shards.", default=False)]
+_Workers = Annotated[int | None, _scale("Number of processes, with --shards.", default="1", min=1)]
+_Ray = Annotated[bool, _scale("Run on a Ray cluster, with --shards.", "--ray", default=False)]
 _Name = Annotated[str | None, option("Name of the dataset.", default="the name of the file")]
 
 

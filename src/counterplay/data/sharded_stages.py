@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from counterplay.data.pieces import ReadPiece
     from counterplay.data.preparation import Preparation
 
-LARGEST = 1 << 25  # rows of a range that a worker holds at once
+LARGEST = 15_000_000  # rows of a range that a worker holds at once, at 200 bytes each
 Run = Callable[[str, Sequence[PlacedJob]], list[Result]]  # what is done, by which jobs
 
 
