@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -67,11 +68,13 @@ class Tables:
         present = rows.collect_schema().names()
         names = [name for name in COLUMNS if name in present]
         columns = [pl.col(name).cast(TYPES[name]) for name in names]
-        sink(rows.select(columns), folder / "interactions.parquet")
-        if split is not None:
-            sink(rows.select(pl.col("part").cast(TYPES["part"])), folder / "split.parquet")
-        self._write_ids(folder)
-        fingerprint, parts, digests = self._digests(names, split is not None)
+        with ThreadPoolExecutor(1) as beside:  # digests need no interpreter, and take as long
+            found = beside.submit(self._digests, names, split is not None)
+            sink(rows.select(columns), folder / "interactions.parquet")
+            if split is not None:
+                sink(rows.select(pl.col("part").cast(TYPES["part"])), folder / "split.parquet")
+            self._write_ids(folder)
+            fingerprint, parts, digests = found.result()
         if split is not None:
             split = split | {"fingerprint": parts}
         counts = {"users": self.users[-1], "items": len(self.items), "interactions": self.rows[-1]}
