@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ class Broken:
     def __init__(self, after: int) -> None:
         self.after = after
 
-    def __call__(self, work: Work, jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
+    def __call__(self, work: Work, jobs: Sequence[Job]) -> Generator[tuple[Job, Result]]:
         for place, found in enumerate(in_turn(work, jobs)):
             if place == self.after:
                 raise KeyboardInterrupt

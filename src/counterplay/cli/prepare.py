@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import nullcontext
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,9 +12,11 @@ import typer
 
 from counterplay.cli import console, options
 from counterplay.cli.options import option
+from counterplay.errors import ConfigError
 
 if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
+    from counterplay.data.preparation import Preparation
     from counterplay.data.profiling import Profile
     from counterplay.data.splits import Split
 
@@ -21,11 +25,20 @@ def _filter(text: str, least: int = 0) -> Any:
     return option(text, rich_help_panel="Filters", min=least)
 
 
+def _scale(text: str, *names: str, default: bool | str = True, **more: Any) -> Any:
+    return option(text, *names, rich_help_panel="More than one process", default=default, **more)
+
+
 def _split(text: str, default: bool | str = True) -> Any:
     return option(text, rich_help_panel="Split", default=default)
 
 
-_Source = Annotated[Path, typer.Argument(help="Log file, or folder of a public dataset.")]
+_Source = Annotated[
+    Path,
+    typer.Argument(
+        help="Log file, folder of a public dataset or, with --shards, folder of log files."
+    ),
+]
 _Out = Annotated[Path, option("New dataset directory to write.")]
 _Format = Annotated[
     str | None,
@@ -75,6 +88,12 @@ _TestFrom = Annotated[
     dt.datetime | None, _split("Start of the test period in UTC, for the split time.")
 ]
 _Seed = Annotated[int | None, _split("Random seed, for the split random.", "0")]
+_Shards = Annotated[
+    int | None,
+    _scale("Prepare in this many ranges of users, for logs that do not fit into memory.", min=1),
+]
+_Workers = Annotated[int | None, _scale("Number of processes, with --shards.", default="1", min=1)]
+_Ray = Annotated[bool, _scale("Run on a Ray cluster, with --shards.", "--ray", default=False)]
 _Name = Annotated[str | None, option("Name of the dataset.", default="the name of the file")]
 
 
@@ -110,6 +129,9 @@ def prepare(
     validation_from: _ValidationFrom = None,
     test_from: _TestFrom = None,
     seed: _Seed = None,
+    shards: _Shards = None,
+    workers: _Workers = None,
+    ray: _Ray = False,
     name: _Name = None,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
@@ -127,6 +149,14 @@ def prepare(
 
     given = {key: context.params[key] for key in Preparation.model_fields}
     plan = Preparation(**{key: value for key, value in given.items() if value is not None})
+    if shards is not None:
+        _prepare_shards(source, plan, out, shards, workers, ray, overwrite, as_json)
+        return
+    if workers is not None or ray:
+        raise ConfigError(
+            f"{'--ray' if ray else '--workers'} needs ranges of users to share out; found no "
+            "--shards; add --shards 256, or leave it out"
+        )
     check_free(out, replacing=FILES if overwrite else None)
     with console.notes() as notes:
         with console.progress(f"reading {source.name}") as bar:
@@ -138,6 +168,71 @@ def prepare(
         console.print_json(_result(profile(made), log, parts, out) | {"notes": notes})
     else:
         _show(profile(made), log, parts, out)
+
+
+def _prepare_shards(
+    source: Path,
+    plan: Preparation,
+    out: Path,
+    shards: int,
+    workers: int | None,
+    ray: bool,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Prepare a log by ranges of users, and say what was written."""
+    from counterplay.data.jobs import in_turn, on_ray, processes
+    from counterplay.data.sharded import prepare_shards
+
+    if ray and workers is not None:
+        raise ConfigError(
+            "jobs run in processes or on Ray; found both --workers and --ray; leave one out"
+        )
+    alone = nullcontext(on_ray() if ray else in_turn)
+    with (
+        alone if workers in (None, 1) else processes(workers) as executor,
+        console.notes() as notes,
+        console.resumable("give the same command again to go on"),
+        console.progress("reading", unit="jobs") as bar,
+    ):
+        made = prepare_shards(
+            source, out, plan, shards=shards, executor=executor, overwrite=overwrite,
+            progress=lambda text, done, total: bar(done, total, text),
+        )  # fmt: skip
+    if as_json:
+        kept = ("fingerprint", "counts", "split", "shards")
+        steps = [f"{step['kind']}: {step['text']}" for step in made["filter"]]
+        found = {"out": str(out), **{key: made[key] for key in kept}, "steps": steps}
+        console.print_json(found | {"notes": notes})
+    else:
+        _show_shards(made, out)
+
+
+def _show_shards(made: dict[str, Any], out: Path) -> None:
+    counts, sizes = made["counts"], [b - a for a, b in pairwise(made["shards"]["rows"])]
+    rows = {
+        "log": f"{made['name']}: {counts['interactions']:,} rows",
+        "users": f"{counts['users']:,}",
+        "items": f"{counts['items']:,}",
+        "ranges of users": f"{len(sizes):,}, of {min(sizes):,} to {max(sizes):,} rows",
+    }
+    for number, step in enumerate(made["filter"], start=1):
+        rows[f"step {number}"] = f"{step['kind']}: {step['text']}"
+    if made["split"]:
+        parts = ", ".join(f"{count:,} {part}" for part, count in made["split"]["counts"].items())
+        rows["split"] = f"{made['split']['kind']}: {parts}"
+        rows |= _cold(made["split"]["cold"])
+    rows["written to"] = str(out)
+    console.print_pairs(rows)
+
+
+def _cold(counts: dict[str, dict[str, int]]) -> dict[str, str]:
+    return {
+        f"cold {part} rows": f"{cold['user']:,} of users and {cold['item']:,} of items without a "
+        "training row"
+        for part, cold in counts.items()
+        if any(cold.values())
+    }
 
 
 def _result(found: Profile, log: Interactions, split: Split | None, out: Path) -> dict[str, Any]:
@@ -159,11 +254,6 @@ def _show(found: Profile, log: Interactions, split: Split | None, out: Path) -> 
         rows["split"] = f"{split.kind}: {parts}"
         if split.counts["test"]:
             rows["split"] += f"; {split.seen_share:.1%} of test pairs in training"
-        for part, cold in split.cold_counts.items():
-            if any(cold.values()):
-                rows[f"cold {part} rows"] = (
-                    f"{cold['user']:,} of users and {cold['item']:,} of items without a training "
-                    "row"
-                )
+        rows |= _cold(split.cold_counts)
     rows["written to"] = str(out)
     console.print_pairs(rows)

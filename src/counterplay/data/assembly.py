@@ -113,7 +113,7 @@ def tabulate(
     rows before.
     """
     findings = Findings()
-    builders = _builders(roles, findings, untyped=untyped, time_unit=time_unit)
+    builders = builders_of(roles, findings, untyped=untyped, time_unit=time_unit)
     for role in doubtful:
         builders[role] = _Doubtful(role, builders[role])
     for batch in batches:
@@ -139,21 +139,26 @@ def tabulate(
             continue
         vocabularies[role], index = columns[role]
         columns[role] = index[: findings.n_rows]  # without those of the features
-        if len(vocabularies[role]) < 2:
-            raise DataError(
-                f"a log must have at least two {role}s; found one, {vocabularies[role].ids[0]!r}, "
-                f"in column '{roles[role]}'; check that this is the column of {role}s"
-            )
+        check_two(role, roles[role], len(vocabularies[role]), vocabularies[role].ids[0])
     users, items = vocabularies["user"], vocabularies["item"]
     for role in ("user", "item", "clicked"):
         done += builders[role].steps if role in builders else ()
     if order == "file":
         done.append(FILE_ORDER)
     tables = (
-        _aligned(user_features, users, "user", done),
-        _aligned(item_features, items, "item", done),
+        aligned(user_features, users, "user", done),
+        aligned(item_features, items, "item", done),
     )
     return Table(users, items, columns, order, name, source, done, *tables)
+
+
+def check_two(role: str, column: str, n: int, first: object) -> None:
+    """Refuse a log of one user or one item."""
+    if n < 2:
+        raise DataError(
+            f"a log must have at least two {role}s; found one, {first!r}, in column '{column}'; "
+            f"check that this is the column of {role}s"
+        )
 
 
 @dataclass(slots=True)
@@ -208,7 +213,7 @@ def _without_misfits(
     return steps
 
 
-def _builders(
+def builders_of(
     roles: dict[str, str], findings: Findings, *, untyped: bool, time_unit: TimeUnit | None
 ) -> dict[str, Any]:
     """Return a column builder for each role of the table."""
@@ -229,9 +234,10 @@ def _builders(
     return {role: made[role](column) for role, column in roles.items()}
 
 
-def _aligned(
+def aligned(
     features: Features | None, vocabulary: Vocabulary, role: str, steps: list[Step]
 ) -> FeatureTable | None:
+    """Return features in the order of a vocabulary; `steps` are added to."""
     if features is None:
         return None
     frame = features.frame

@@ -193,8 +193,8 @@ class TimeColumn(_Column):
     """
 
     unit: TimeUnit | None = None
-    _format: str | None = field(default=None, init=False)
-    _numeric: bool | None = field(default=None, init=False)
+    form: str | None = field(default=None, init=False)
+    numeric: bool | None = field(default=None, init=False)
 
     def add(self, values: pl.Series, first_row: int) -> None:
         """Take one batch."""
@@ -205,9 +205,9 @@ class TimeColumn(_Column):
             times = self._from_text(values.cast(pl.String))
         elif dtype.is_numeric():
             times = values if dtype.is_float() else values.cast(pl.Int64, strict=False)
-            self._numeric = True
+            self.numeric = True
         elif dtype == pl.Date or isinstance(dtype, pl.Datetime):
-            times, self._numeric = _microseconds(values), False
+            times, self.numeric = _microseconds(values), False
         else:
             raise DataError(
                 f"times must be numbers, dates or text; found column '{self.name}' of type "
@@ -222,24 +222,24 @@ class TimeColumn(_Column):
 
     def _as_dates(self, text: pl.Series) -> bool:
         """Tell whether numbers are dates such as 20170730; the first batch decides."""
-        if self._numeric is None:
+        if self.numeric is None:
             sample = text.drop_nulls().head(1000).str.strip_chars()
             dates = sample.str.contains(_DATE_AS_NUMBER).all()
             n_numbers = int(sample.cast(pl.Float64, strict=False).is_not_null().sum())
             looks_like_dates = bool(dates) and self.unit is None and len(sample) > 0
-            self._numeric = not looks_like_dates and 2 * n_numbers >= max(1, len(sample))
-        return not self._numeric
+            self.numeric = not looks_like_dates and 2 * n_numbers >= max(1, len(sample))
+        return not self.numeric
 
     def _from_text(self, values: pl.Series) -> pl.Series:
         if not self._as_dates(values):
             return numbers_of(values, self.name, whole=True)
         text = values.str.strip_chars()
-        if self._format is None:
+        if self.form is None:
             sample = text.drop_nulls().head(1000)
-            self._format = max(
+            self.form = max(
                 _FORMATS, key=lambda form: len(sample) - _parse(sample, form).null_count()
             )
-        times = _parse(text, self._format)
+        times = _parse(text, self.form)
         for form in _FORMATS:  # rows in another form than most
             if times.null_count() > text.null_count():
                 times = times.fill_null(_parse(text, form))
@@ -248,9 +248,10 @@ class TimeColumn(_Column):
     def finish(self) -> NDArray[np.int64]:
         """Return the whole column."""
         raw = joined(self._batches)
-        if not self._numeric:
+        if not self.numeric:
             return raw.astype(np.int64, copy=False)
-        scale = _MICROSECONDS[self.unit or _unit_of(raw)]
+        self.unit = self.unit or _unit_of(raw)
+        scale = _MICROSECONDS[self.unit]
         if max(abs(float(raw.min())), abs(float(raw.max()))) * scale > _LATEST:
             far = np.flatnonzero(np.abs(raw.astype(np.float64)) * scale > _LATEST)
             raise DataError(

@@ -32,9 +32,12 @@ from counterplay.data.vocabulary import Vocabulary
 from counterplay.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from numpy.typing import NDArray
 
 FORMAT = 2
+ROW_GROUP = 1 << 17  # rows; fixed, so that a file written in pieces is the same
 TYPES = {
     "user": pl.Int32(),
     "item": pl.Int32(),
@@ -65,7 +68,7 @@ def save(log: Interactions | Split, directory: str | Path, *, overwrite: bool = 
         ):
             ids = pl.DataFrame({"id": vocabulary.ids})
             frame = pl.concat([ids, table.frame], how="horizontal") if table else ids
-            frame.write_parquet(folder / f"{plural}.parquet")
+            frame.write_parquet(folder / f"{plural}.parquet", row_group_size=ROW_GROUP)
         split = None
         if isinstance(log, Split):
             _write_columns(folder / SPLIT, {"part": log.part})
@@ -76,17 +79,33 @@ def save(log: Interactions | Split, directory: str | Path, *, overwrite: bool = 
                 _write_many(folder / UNCLICKED, columns)
             split = {"kind": log.kind, "counts": log.counts, "cold": log.cold_counts}
             split["fingerprint"] = log.fingerprint
-        description = {
-            "format": FORMAT,
-            "name": interactions.name,
-            "counts": _counts(interactions.users, interactions.items, interactions.user),
-            "source": interactions.source,
-            "filter": [asdict(step) for step in interactions.steps],
-            "split": split,
-            "fingerprint": interactions.fingerprint,
-            "files": digests_of(folder),
-        }
-        (folder / DESCRIPTION).write_bytes(sealed(description))
+        counts = _counts(interactions.users, interactions.items, interactions.user)
+        named = (interactions.name, interactions.source, interactions.steps)
+        write_description(folder, *named, counts, split, interactions.fingerprint)
+
+
+def write_description(
+    folder: Path,
+    name: str,
+    source: str,
+    steps: Sequence[Step],
+    counts: Mapping[str, int],
+    split: Mapping[str, Any] | None,
+    fingerprint: str,
+    **more: Any,
+) -> None:
+    """Write `dataset.json` beside the tables that it describes."""
+    description = {
+        "format": FORMAT,
+        "name": name,
+        "counts": counts,
+        "source": source,
+        "filter": [asdict(step) for step in steps],
+        "split": split,
+        "fingerprint": fingerprint,
+        "files": digests_of(folder),
+    }
+    (folder / DESCRIPTION).write_bytes(sealed(description | more))
 
 
 def _counts(users: Vocabulary, items: Vocabulary, rows: NDArray[Any]) -> dict[str, int]:
@@ -180,10 +199,11 @@ def describe(directory: str | Path) -> dict[str, Any]:
 
 
 def _write_columns(path: Path, columns: dict[str, NDArray[Any]]) -> None:
-    _frame(columns).write_parquet(path)
+    frame_of(columns).write_parquet(path, row_group_size=ROW_GROUP)
 
 
-def _frame(columns: dict[str, NDArray[Any]]) -> pl.DataFrame:
+def frame_of(columns: Mapping[str, NDArray[Any]]) -> pl.DataFrame:
+    """Return columns of a log in the types in which they are stored."""
     return pl.DataFrame(
         {name: pl.Series(column).cast(TYPES[name]) for name, column in columns.items()}
     )

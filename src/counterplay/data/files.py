@@ -11,7 +11,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from counterplay.data.publishing import new_file
+from counterplay.data.publishing import new_file, own_file
 from counterplay.errors import DataError
 from counterplay.settings import leaves
 
@@ -56,10 +56,15 @@ def sealed(value: Mapping[str, Any], *, indent: int | None = 2) -> bytes:
     return blank[:place] + digest + blank[place + len(_NONE) :]
 
 
-def write_json(value: Mapping[str, Any], path: Path, *, indent: int | None = 2) -> None:
-    """Write plain values with their seal, all of them or nothing."""
+def write_json(
+    value: Mapping[str, Any], path: Path, *, indent: int | None = 2, durable: bool = True
+) -> None:
+    """Write plain values with their seal, all of them or nothing.
+
+    What is not `durable` has no lock of its own, and may not outlive a power cut.
+    """
     content = sealed(value, indent=indent)
-    with new_file(path) as beside:
+    with new_file(path) if durable else own_file(path) as beside:
         beside.write_bytes(content)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from counterplay.data.interactions import Interactions, Step
 from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
 Duplicates = Literal["all", "first", "last", "error"]
@@ -30,26 +32,36 @@ def filter_by_events(
     The paper's filter is `items_above=20, users_above=20, users_below=1000`. Items are
     counted first, users on the rows that remain; the bounds are exclusive.
     """
+    rule = events_rule(items_above, users_above, users_below)
+    kept = (np.bincount(log.item, minlength=log.n_items) > items_above)[log.item]
+    kept &= usual_users(log.user[kept], log.n_users, users_above, users_below)[log.user]
+    return _keep(log, kept, rule)
+
+
+def events_rule(items_above: int, users_above: int, users_below: int | None) -> str:
+    """Return in words what `filter_by_events` keeps; refuse bounds that leave nothing."""
     if users_below is not None and users_below <= users_above + 1:
         raise ConfigError(
             f"users_below must leave room above users_above; found {users_below} and "
             f"{users_above}; raise one or lower the other"
         )
-    kept = (np.bincount(log.item, minlength=log.n_items) > items_above)[log.item]
-    per_user = np.bincount(log.user[kept], minlength=log.n_users)
-    usual = per_user > users_above
-    if users_below is not None:
-        usual &= per_user < users_below
-    kept &= usual[log.user]
     upper = "" if users_below is None else f" and fewer than {users_below:,}"
     rule = f"items with more than {items_above:,} events, users with more than {users_above:,}"
-    return _keep(log, kept, f"{rule}{upper}")
+    return f"{rule}{upper}"
+
+
+def usual_users(
+    user: NDArray[np.int32], n_users: int, above: int, below: int | None
+) -> NDArray[np.bool_]:
+    """Tell which users have more rows than `above` and fewer than `below`, `[n_users]`."""
+    per_user = np.bincount(user, minlength=n_users)
+    usual: NDArray[np.bool_] = per_user > above
+    return usual if below is None else usual & (per_user < below)
 
 
 def k_core(log: Interactions, k: int) -> Interactions:
     """Keep the largest part in which every user and every item has at least `k` events."""
-    if k < 1:
-        raise ConfigError(f"k must be 1 or more; found {k}; raise it")
+    rule = core_rule(k)
     rows, n_before = np.arange(len(log)), len(log) + 1
     while 0 < len(rows) < n_before:
         n_before = len(rows)
@@ -57,25 +69,38 @@ def k_core(log: Interactions, k: int) -> Interactions:
             rows = rows[(np.bincount(index[rows]) >= k)[index[rows]]]
     kept = np.zeros(len(log), dtype=np.bool_)
     kept[rows] = True
-    return _keep(log, kept, f"the {k}-core: users and items with at least {k:,} events each")
+    return _keep(log, kept, rule)
+
+
+def core_rule(k: int) -> str:
+    """Return in words what `k_core` keeps."""
+    if k < 1:
+        raise ConfigError(f"k must be 1 or more; found {k}; raise it")
+    return f"the {k}-core: users and items with at least {k:,} events each"
 
 
 def _keep(log: Interactions, kept: NDArray[np.bool_], rule: str) -> Interactions:
     remaining = log.take(kept).compact() if kept.any() else None
-    if remaining is None or remaining.n_users < 2 or remaining.n_items < 2:
-        n_users, n_items = (remaining.n_users, remaining.n_items) if remaining else (0, 0)
+    step = filter_step(rule, _counts(log), _counts(remaining))
+    assert remaining is not None  # or there would be no step
+    return replace(remaining, steps=(*remaining.steps, step))
+
+
+def _counts(log: Interactions | None) -> dict[str, int]:
+    counts = (len(log), log.n_users, log.n_items) if log else (0, 0, 0)
+    return dict(zip(("rows", "users", "items"), counts, strict=True))
+
+
+def filter_step(rule: str, before: Mapping[str, int], after: Mapping[str, int]) -> Step:
+    """Say what a filter did, by the number of rows, users and items before it and after it."""
+    if after["users"] < 2 or after["items"] < 2:
         raise DataError(
             "a filter must leave at least two users and two items; found "
-            f"{n_users:,} users and {n_items:,} items left by {rule}; loosen it"
+            f"{after['users']:,} users and {after['items']:,} items left by {rule}; loosen it"
         )
-    dropped = {
-        "rows": len(log) - len(remaining),
-        "users": log.n_users - remaining.n_users,
-        "items": log.n_items - remaining.n_items,
-    }
+    dropped = {what: before[what] - after[what] for what in ("rows", "users", "items")}
     counts = ", ".join(f"{count:,} {what}" for what, count in dropped.items())
-    step = Step("filter", f"kept {rule}; dropped {counts}", dropped)
-    return replace(remaining, steps=(*remaining.steps, step))
+    return Step("filter", f"kept {rule}; dropped {counts}", dropped)
 
 
 def without_duplicates(
@@ -85,26 +110,49 @@ def without_duplicates(
 
     `order` tells which row of the input each row was, for the message.
     """
-    pairs, n_rows = log.pair, len(log)
-    pairs.sort()
-    n_repeats = int((pairs[1:] == pairs[:-1]).sum())
+    n_repeats = count_repeats(log.pair)
     if not n_repeats:
         return log
-    found = f"{n_repeats:,} of {n_rows:,} rows repeat a pair of user and item"
-    if policy == "all":
-        step = Step("duplicates", f"{found}; all kept", {"repeats": n_repeats, "rows": 0})
-        return replace(log, steps=(*log.steps, step))
-    kept = _first_or_last(log.pair, policy)
-    if policy == "error":
+    kept = first_or_last(log.pair, policy) if policy != "all" else None
+    n_tied = row = 0
+    if policy == "error" and kept is not None:
         strays = np.flatnonzero(~kept)
         row = int((strays if order is None else order[strays]).min()) + 1
+    elif kept is not None and not log.in_file_order:
+        n_tied = count_tied(dict(log.columns()))
+    counts = {"rows": len(log), "repeats": n_repeats, "tied": n_tied}
+    step = duplicates_step(policy, counts, timed=log.time is not None, row=row)
+    if kept is None:
+        return replace(log, steps=(*log.steps, step))
+    return log.take(kept, step)
+
+
+def count_repeats(pairs: NDArray[np.int64]) -> int:
+    """Count the rows whose pair another row has before them; the pairs are given up."""
+    pairs.sort()
+    return int((pairs[1:] == pairs[:-1]).sum())
+
+
+def duplicates_step(
+    policy: Duplicates, found: Mapping[str, int], *, timed: bool, row: int = 0
+) -> Step:
+    """Say what was done about repeated pairs, by the number of rows, repeats and ties.
+
+    `row` is the first that repeats a pair, where it is known.
+    """
+    n_rows, n_repeats, n_tied = (found[what] for what in ("rows", "repeats", "tied"))
+    if policy == "error":
+        where = f", the first at row {row:,}" if row else ""
         raise DataError(
             f"every pair of user and item must occur once; found {n_repeats:,} of {n_rows:,} rows "
-            f"that repeat one, the first at row {row:,}; choose a policy: all, first or last"
+            f"that repeat one{where}; choose a policy: all, first or last"
         )
-    text, counts = f"{found}; kept the {policy} of each", {"repeats": n_repeats, "rows": n_repeats}
-    n_tied = 0 if log.in_file_order else _n_tied(log)
-    if n_tied and log.time is None:
+    text = f"{n_repeats:,} of {n_rows:,} rows repeat a pair of user and item"
+    if policy == "all":
+        return Step("duplicates", f"{text}; all kept", {"repeats": n_repeats, "rows": 0})
+    text += f"; kept the {policy} of each"
+    counts = {"repeats": n_repeats, "rows": n_repeats}
+    if n_tied and not timed:
         raise DataError(
             f"the {policy} row of a pair must be told by time; found {n_tied:,} rows that repeat a "
             "pair with other values in a log without times; name the time column, say that the "
@@ -113,18 +161,17 @@ def without_duplicates(
     if n_tied:
         text += f"; {n_tied:,} of them differ at one time, where the {_EDGES[policy]} value counts"
         counts["tied"] = n_tied
-    return log.take(kept, Step("duplicates", text, counts))
+    return Step("duplicates", text, counts)
 
 
-def _n_tied(log: Interactions) -> int:
+def count_tied(columns: dict[str, NDArray[Any]]) -> int:
     """Count the rows that repeat a pair at one time, next to each other, and differ otherwise."""
-    columns = dict(log.columns())
     keys = [columns.pop(name) for name in ("user", "item", "time") if name in columns]
     differs = begins(*columns.values()) if columns else np.False_
     return int((~begins(*keys) & differs).sum())
 
 
-def _first_or_last(pair: NDArray[np.int64], which: str) -> NDArray[np.bool_]:
+def first_or_last(pair: NDArray[np.int64], which: str) -> NDArray[np.bool_]:
     """Return a mask of the first (or the last) row of each pair, in row order."""
     order = stable_order(pair)
     edge = begins(pair if order is None else pair[order])

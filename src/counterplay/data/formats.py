@@ -56,8 +56,8 @@ def format_of(path: Path) -> FileFormat:
         raise _absent(path)
     if path.is_dir():
         raise DataError(
-            f"a log must be a file; found the folder '{path}'; name a file in it, or say which "
-            "dataset it holds"
+            f"a log must be a file; found the folder '{path}'; name a file in it, say which "
+            "dataset it holds, or prepare all files in it with --shards 256"
         )
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in _COMPRESSED:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from counterplay.data.splits import Split
     from counterplay.data.vocabulary import Vocabulary
 
+FROM_ZERO = Step("position", "positions count from 0 here, so 1 was added to each")
+
 
 def taken_apart(
     log: Interactions | Table, *, compact: bool = True
@@ -111,21 +113,29 @@ def _count_from_one(table: Table) -> None:
     shown = position if exposed is None else position[exposed]  # the others have none
     if shown.min(initial=1) > 0:
         return
-    if position.max() == np.iinfo(position.dtype).max:
+    refuse_both_ends(int(position.max()))
+    table.columns["position"] = position + position.dtype.type(1)
+    table.steps.append(FROM_ZERO)
+
+
+def refuse_both_ends(highest: int) -> None:
+    """Refuse positions that count from 0 and cannot be counted from 1."""
+    if highest == np.iinfo(np.int16).max:
         raise DataError(
             "positions must be whole numbers from 1 to 32,767; found both 0 and 32,767; correct "
             "them, or leave the column out with --position -"
         )
-    table.columns["position"] = position + position.dtype.type(1)
-    table.steps.append(Step("position", "positions count from 0 here, so 1 was added to each"))
 
 
 def _organic(exposed: NDArray[np.bool_] | None) -> list[Step]:
     """Count the clicks that were not exposed."""
-    if exposed is None or not (n := len(exposed) - int(exposed.sum())):
-        return []
-    text = f"{n:,} of {len(exposed):,} clicks are organic: not shown, so learnt from and not "
-    return [Step("organic", f"{text}evaluated by", {"rows": n})]
+    return [] if exposed is None else organic_step(len(exposed) - int(exposed.sum()), len(exposed))
+
+
+def organic_step(n: int, n_rows: int) -> list[Step]:
+    """Say how many clicks are organic, if any are."""
+    text = f"{n:,} of {n_rows:,} clicks are organic: not shown, so learnt from and not evaluated by"
+    return [Step("organic", text, {"rows": n})] if n else []
 
 
 def _keep_what_is_shown(table: Table, shown: NDArray[np.bool_]) -> None:

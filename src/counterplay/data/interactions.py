@@ -148,11 +148,11 @@ class Interactions(Shown):
             digest.update(np.ascontiguousarray(column).data)
         for name, vocabulary in (("users", self.users), ("items", self.items)):
             digest.update(name.encode())
-            _digest_series(digest, vocabulary.ids)
+            digest_series(digest, vocabulary.ids)
         for role, table in (("user", self.user_features), ("item", self.item_features)):
             for feature in table.frame if table else ():
                 digest.update(f"{role}_features.{feature.name}".encode())
-                _digest_series(digest, feature)
+                digest_series(digest, feature)
         return f"sha256:{digest.hexdigest()}"
 
     def columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -187,19 +187,10 @@ class Interactions(Shown):
         The vocabularies stay: an item that nobody liked is still one that can be recommended.
         """
         if self.rating is None:
-            raise DataError(
-                "a rating threshold needs ratings; found a log without a rating column; leave "
-                "the threshold out, or name the column"
-            )
+            raise no_ratings()
         liked = self.rating >= np.float32(threshold)
-        if not liked.any():
-            raise DataError(
-                f"at least one rating must reach the threshold of {threshold:g}; found the "
-                f"highest to be {float(self.rating.max()):g}; lower the threshold"
-            )
-        dropped = len(self) - int(liked.sum())
-        kept = f"kept the {len(self) - dropped:,} of {len(self):,} rows"
-        step = Step("threshold", f"{kept} rated {threshold:g} or more", {"rows": dropped})
+        highest = float(self.rating.max())
+        step = threshold_step(threshold, len(self), int(liked.sum()), highest)
         return replace(self.take(liked, step), rating=None)
 
     def to_frame(self) -> pl.DataFrame:
@@ -212,13 +203,32 @@ class Interactions(Shown):
         return frame
 
 
-def _digest_series(digest: Any, series: pl.Series) -> None:
+def no_ratings() -> DataError:
+    """Return what is wrong with a threshold where there are no ratings."""
+    return DataError(
+        "a rating threshold needs ratings; found a log without a rating column; leave the "
+        "threshold out, or name the column"
+    )
+
+
+def threshold_step(threshold: float, n_rows: int, n_liked: int, highest: float) -> Step:
+    """Say how many of so many rows reach a threshold; refuse one that none reaches."""
+    if not n_liked:
+        raise DataError(
+            f"at least one rating must reach the threshold of {threshold:g}; found the "
+            f"highest to be {highest:g}; lower the threshold"
+        )
+    text = f"kept the {n_liked:,} of {n_rows:,} rows rated {threshold:g} or more"
+    return Step("threshold", text, {"rows": n_rows - n_liked})
+
+
+def digest_series(digest: Any, series: pl.Series) -> None:
     """Add a series to a digest, value by value, whatever its layout in memory."""
     digest.update(f"{series.dtype}:{len(series)};".encode())
     digest.update(np.packbits(series.is_null().to_numpy()).data)
     if isinstance(series.dtype, pl.List):
         digest.update(series.list.len().fill_null(0).to_numpy().astype(np.int64).data)
-        _digest_series(digest, series.explode(empty_as_null=False, keep_nulls=False))
+        digest_series(digest, series.explode(empty_as_null=False, keep_nulls=False))
     elif series.dtype == pl.String:
         digest.update(series.str.len_bytes().fill_null(0).to_numpy().astype(np.int64).data)
         digest.update((series.str.join("").item() or "").encode())

@@ -117,7 +117,7 @@ def _made(
     source: object, plan: Preparation, impressions: object, progress: Progress | None
 ) -> Interactions | Split:
     path = Path(source) if isinstance(source, str | Path) else None
-    known = _dataset(path, plan.format) if path else None
+    known = known_dataset(path, plan.format) if path else None
     log: Interactions | Split | Table
     if known and path:
         if impressions is not None:
@@ -132,7 +132,7 @@ def _made(
         )
     if isinstance(log, Split):
         if plan.split == "auto":
-            _refuse_unused(plan, "dataset's own")
+            refuse_unused(plan, "dataset's own")
             return log
         log = log.interactions
     unclicked = random = None
@@ -183,7 +183,7 @@ def _table(
     table = read_table(
         source,
         wanted | ({} if impressions is None else {"random": ABSENT}),
-        format=plan.format,  # type: ignore[arg-type] # _dataset refused other names
+        format=plan.format,  # type: ignore[arg-type] # known_dataset refused other names
         features={"user": plan.user_features, "item": plan.item_features},
         progress=progress,
         name=plan.name,
@@ -203,7 +203,7 @@ def _table(
     return join(table, shown, window)
 
 
-def _dataset(path: Path, name: str | None) -> Dataset | None:
+def known_dataset(path: Path, name: str | None) -> Dataset | None:
     """Return the known dataset that is meant, None for a plain file."""
     if name is None:
         return dataset_at(path)
@@ -244,7 +244,7 @@ def _split(log: Interactions, plan: Preparation) -> Interactions | Split:
     if kind == "auto":
         timed = log.time is not None or log.in_file_order
         kind = "leave-last-two" if timed else "random"
-    _refuse_unused(plan, kind)
+    refuse_unused(plan, kind)
     validation, test = (0.1 if it is None else it for it in (plan.validation, plan.test))
     match kind:
         case "leave-last-two":
@@ -258,7 +258,7 @@ def _split(log: Interactions, plan: Preparation) -> Interactions | Split:
     return log
 
 
-def _refuse_unused(plan: Preparation, kind: str) -> None:
+def refuse_unused(plan: Preparation, kind: str) -> None:
     """Refuse an option that the split would not heed."""
     for name in ("validation_from", "test_from", "validation", "test", "seed"):
         value = getattr(plan, name)

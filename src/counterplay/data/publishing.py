@@ -103,6 +103,20 @@ def new_file(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def own_file(target: Path) -> Iterator[Path]:
+    """Give a temporary file that becomes `target`, for who holds the lock of what it belongs to.
+
+    It does not wait for the disk: after a power cut it may be damaged, so it is to be checked.
+    """
+    path = target.with_name(f".{target.name}.00000000.part")
+    try:
+        yield path
+        path.replace(target)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
 def working_directory(target: Path) -> Iterator[Path]:
     """Give the folder `target`, made if need be, to work in for long; for nobody else meanwhile.
 

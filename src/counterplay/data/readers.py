@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from counterplay.data.interactions import Interactions
 
-_UNTYPED = ("csv", "tsv")
+UNTYPED = ("csv", "tsv")
 _CHOICES = {"format": FileFormat, "time_unit": TimeUnit, "duplicates": Duplicates, "order": Order}
 
 
@@ -196,7 +196,7 @@ def _of_file(
     shown.steps.extend(rows.steps)
     with readable(path, kind):
         batches = shown.rows(rows.batches(sorted(roles.values()), progress))
-        unsure, untyped = doubtful(shown.roles, wanted), kind in _UNTYPED
+        unsure, untyped = doubtful(shown.roles, wanted), kind in UNTYPED
         return tabulate(
             batches, shown.roles, doubtful=unsure, untyped=untyped, steps=shown.steps,
             **tables, **settings,
@@ -205,10 +205,11 @@ def _of_file(
 
 def _feature_tables(sources: Mapping[str, object], roles: dict[str, str]) -> dict[str, Any]:
     """Read the feature tables of users and items."""
-    return {f"{role}_features": _features(each, roles[role]) for role, each in sources.items()}
+    return {f"{role}_features": read_features(each, roles[role]) for role, each in sources.items()}
 
 
-def _features(source: object, id_column: str) -> Features | None:
+def read_features(source: object, id_column: str) -> Features | None:
+    """Read a feature table, a file or a frame; None if there is none."""
     if source is None:
         return None
     if not isinstance(source, str | Path):
@@ -220,7 +221,7 @@ def _features(source: object, id_column: str) -> Features | None:
         rows = scan(path, kind)
         frame = rows.collect()
     name, steps = _id_column(frame, id_column), rows.steps
-    if kind not in _UNTYPED:
+    if kind not in UNTYPED:
         return Features(frame, name, steps=steps)
     bare = frame[name].str.strip_chars()
     n_padded = int((bare != frame[name]).sum())

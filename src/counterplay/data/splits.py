@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 import warnings
 from dataclasses import dataclass
@@ -11,24 +10,36 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.data.canonical import begins, stable_order
+from counterplay.data.canonical import begins
+from counterplay.data.parts import PARTS as PARTS
+from counterplay.data.parts import TEST as TEST
+from counterplay.data.parts import TRAIN as TRAIN
+from counterplay.data.parts import VALIDATION as VALIDATION
+from counterplay.data.parts import (
+    check_fractions,
+    check_timed,
+    check_trained,
+    cold_notes_of,
+    count_ties,
+    drawn_parts,
+    empty_notes,
+    given_moments,
+    last_two,
+    last_two_notes,
+    pair_groups,
+    time_parts,
+    time_places,
+)
 from counterplay.display import Shown
-from counterplay.errors import ConfigError, CounterplayWarning, DataError
+from counterplay.errors import CounterplayWarning, DataError
 
 if TYPE_CHECKING:
+    import datetime as dt
+
     import polars as pl
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
-
-TRAIN, VALIDATION, TEST = 0, 1, 2
-PARTS = ("train", "validation", "test")
-_COLD = {
-    "user": "users without a training row have {}: models rank for them by popularity, and "
-    "evaluation shows these rows apart; split in another way for fewer",
-    "item": "items without a training row are in {}: nothing was learnt from what users did "
-    "with them",
-}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,11 +69,8 @@ class Split(Shown):
                 "a split must be of clicks; found a log of rows that were clicked and others; "
                 "counterplay.prepare takes them apart"
             )
-        if not (part == TRAIN).any() and self.interactions.share is None:
-            raise DataError(
-                f"a split must leave rows to train on; found none after {self.kind}; move the "
-                "boundary, or take a longer log"
-            )
+        if self.interactions.share is None:  # a worker may have no rows
+            check_trained(int((part == TRAIN).sum()), self.kind)
 
     @cached_property
     def train(self) -> Interactions:
@@ -161,16 +169,7 @@ def _distinct_up_to(log: Interactions, part: NDArray[np.int8]) -> NDArray[np.int
 
 def cold_notes(split: Split) -> list[str]:
     """Say how many held-out rows have a user, or an item, that training knows nothing of."""
-    counts, notes = split.counts, []
-    for role, note in _COLD.items():
-        found = [
-            f"{cold[role]:,} of {counts[name]:,} {name} rows ({cold[role] / counts[name]:.1%})"
-            for name, cold in split.cold_counts.items()
-            if cold[role]
-        ]
-        if found:
-            notes.append(note.format(", ".join(found)))
-    return notes
+    return cold_notes_of(split.counts, split.cold_counts)
 
 
 def leave_last_two_out(log: Interactions) -> Split:
@@ -182,43 +181,16 @@ def leave_last_two_out(log: Interactions) -> Split:
     rows keeps all of them in training (`users_without_test`). Warnings say how many users have
     ties or too few rows, and that training rows of one user may be later than another's test rows.
     """
-    if log.time is None and not log.in_file_order:
-        raise DataError(
-            "leave-last-two-out needs to know which rows are the last; found a log without times; "
-            "name the time column, say that the file's order is the time with order='file' "
-            "(--order file), or split at random"
-        )
-    ends = log.offsets[1:][np.diff(log.offsets) >= 3]
-    part = np.zeros(len(log), dtype=np.int8)
-    part[ends - 2] = VALIDATION
-    part[ends - 1] = TEST
+    check_timed("leave-last-two", log.time is not None or log.in_file_order)
+    part, ends = last_two(log.offsets)
     split = Split(log, part, "leave-last-two")
-    if log.time is not None:
-        _warn(
-            "leave-last-two-out leaks time: a training row of one user may be later than a test "
-            "row of another; split by time to rule that out"
-        )
-        _warn_of_ties(log, log.time, ends)
+    ties = None if log.time is None else count_ties(log.time, ends)
     short = split.users_without_test
-    if len(short):
-        named = ", ".join(repr(each) for each in short.head(5))
-        _warn(
-            f"{len(short):,} of {log.n_users:,} users have fewer than three rows and stay in "
-            f"training whole: {named}{' …' if len(short) > 5 else ''}"
-        )
+    named = short.head(5).to_list()
+    in_order = log.in_file_order
+    for note in last_two_notes(log.n_users, ties, len(short), named, in_file_order=in_order):
+        _warn(note)
     return split
-
-
-def _warn_of_ties(log: Interactions, time: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
-    """Say for how many users the order of tied rows tells the last row, or the one before."""
-    last, before = time[ends - 1] == time[ends - 2], time[ends - 2] == time[ends - 3]
-    if (last | before).any():
-        decides = "the order of the input" if log.in_file_order else "a fixed mix of the ids"
-        _warn(
-            f"{int(last.sum()):,} of {log.n_users:,} users have a tied last row: another of their "
-            f"rows has the same time, and {decides} tells which of them is the test row; for "
-            f"{int(before.sum()):,} users that goes for the validation row"
-        )
 
 
 def split_by_time(
@@ -233,30 +205,14 @@ def split_by_time(
     Without moments, `fractions` are the shares of rows for validation and test. Rows at the
     same time stay together, so the shares are met as closely as that allows.
     """
-    if log.time is None:
-        raise DataError(
-            "a split by time needs times; found a log without a time column; name the column, or "
-            "split at random"
-        )
-    if validation_from is not None and test_from is not None:
-        first, second = _moment(validation_from), _moment(test_from)
-    elif validation_from is not None or test_from is not None:
-        raise ConfigError(
-            "a split by time needs both moments or neither; found one; give validation_from and "
-            "test_from"
-        )
-    else:
-        _check(fractions)
+    check_timed("time", log.time is not None)
+    assert log.time is not None
+    moments = given_moments(validation_from, test_from)
+    if moments is None:
+        places = time_places(len(log), fractions)
         ordered = np.append(np.sort(log.time), log.time.max() + 1)
-        places = np.array([1 - sum(fractions), 1 - fractions[1]]) * len(log)
-        first, second = ordered[places.round().astype(int)]
-    if first > second:
-        raise ConfigError(
-            "validation must begin before the test; found "
-            f"{validation_from} after {test_from}; exchange them"
-        )
-    part = (log.time >= first).astype(np.int8) + (log.time >= second).astype(np.int8)
-    return _made(log, part, "time", fractions)
+        moments = int(ordered[places[0]]), int(ordered[places[1]])
+    return _made(log, time_parts(log.time, *moments), "time", fractions)
 
 
 def split_at_random(
@@ -266,45 +222,20 @@ def split_at_random(
 
     Rows of one pair of user and item go into the same part, so that no test pair is trained on.
     """
-    _check(fractions)
-    pair = log.pair
-    order = stable_order(pair)
-    group = np.cumsum(begins(pair if order is None else pair[order])) - 1
-    n_groups = int(group[-1]) + 1
-    bounds = np.round(np.array([1 - sum(fractions), 1 - fractions[1]]) * n_groups)
-    place = rng.permutation(n_groups)
-    part_of_group = ((place >= bounds[0]).astype(np.int8) + (place >= bounds[1])).astype(np.int8)
-    part = np.empty(len(pair), dtype=np.int8)
-    part[slice(None) if order is None else order] = part_of_group[group]
+    check_fractions(fractions)
+    order, group = pair_groups(log.pair)
+    part_of_pair = drawn_parts(int(group[-1]) + 1, rng, fractions)
+    part = np.empty(len(log), dtype=np.int8)
+    part[slice(None) if order is None else order] = part_of_pair[group]
     return _made(log, part, "random", fractions)
 
 
 def _made(
     log: Interactions, part: NDArray[np.int8], kind: str, fractions: tuple[float, float]
 ) -> Split:
-    if fractions[1] > 0 and not (part == TEST).any():
-        _warn(f"the test part of the split by {kind} is empty: there is nothing to judge by")
+    for note in empty_notes(int((part == TEST).sum()), kind, fractions):
+        _warn(note)
     return Split(log, part, kind)
-
-
-def _moment(time: dt.date) -> int:
-    if not isinstance(time, dt.date):
-        raise ConfigError(
-            f"a moment must be a date or a datetime; found {time!r}; convert it with "
-            "datetime.fromisoformat"
-        )
-    moment = time if isinstance(time, dt.datetime) else dt.datetime.combine(time, dt.time())
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
-    return round(aware.timestamp() * 1e6)
-
-
-def _check(fractions: tuple[float, float]) -> None:
-    validation, test = fractions
-    if not (validation >= 0 and test >= 0 and validation + test < 1):
-        raise ConfigError(
-            "the shares of validation and test must be 0 or more and together less than 1; found "
-            f"{validation:g} and {test:g}; lower them"
-        )
 
 
 def _warn(text: str) -> None:

@@ -15,16 +15,17 @@ from hypothesis import strategies as st
 
 import counterplay as cp
 from counterplay.data.files import read_json
-from counterplay.errors import CounterplayError
-from reproduction.grid import (
+from counterplay.data.jobs import (
     Job,
     Result,
     Results,
     in_processes,
     in_turn,
     on_ray,
+    processes,
     run_jobs,
 )
+from counterplay.errors import CounterplayError
 from reproduction.jobs import RandomisedJob
 
 
@@ -132,6 +133,9 @@ def fake_ray() -> Any:
 
     return SimpleNamespace(
         init=lambda **_: None,
+        is_initialized=lambda: False,
+        exceptions=SimpleNamespace(RayError=ZeroDivisionError),
+        cancel=lambda number, **_: calls.pop(number),
         remote=remote,
         wait=lambda under_way: (under_way[-1:], under_way[:-1]),
         get=lambda number: calls[number](),
@@ -145,6 +149,33 @@ def test_ray_gives_what_one_process_gives(tmp_path: Path, monkeypatch: pytest.Mo
     run_jobs(JOBS, there, square, on_ray())
     for job in JOBS:
         assert (here.of(job), here.failure(job)) == (there.of(job), there.failure(job))
+
+
+def test_a_job_that_ray_ends_is_told_of_and_the_others_are_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ray = fake_ray()
+    cancelled: list[int] = []
+    ray.get = lambda _: 1 / 0
+    ray.cancel = lambda number, **_: cancelled.append(number)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    with pytest.raises(CounterplayError, match=r"Ray ended one, division.*same command again"):
+        list(on_ray()(square, JOBS))
+    assert cancelled == [0, 1, 2]
+
+
+def test_lists_of_one_pool_have_their_share_of_threads() -> None:
+    before = dict(os.environ)
+    with processes(1) as executor:
+        for name in ("POLARS_MAX_THREADS", "OMP_NUM_THREADS"):
+            ((_, found),) = executor(partial(variable, name), JOBS[:1])
+            assert found == {"value": "1"}
+    assert dict(os.environ) == before
+
+
+def variable(name: str, job: Job) -> Result:
+    assert isinstance(job, Square)
+    return {"value": os.environ.get(name)}
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
