@@ -25,6 +25,7 @@ NAMES = (
     "training",
     "training_scale",
     "workers",
+    "two_hosts",
     "shuffling",
     "quality",
     "sasrec",

@@ -215,9 +215,10 @@ def test_interrupted_workers_go_on_in_another_number(tmp_path: Path) -> None:
     class BrokenOffError(Exception):
         pass
 
+    from counterplay.data.files import write_json
     from counterplay.learning import shard_checkpoint
 
-    saved = shard_checkpoint.write_json
+    saved = write_json
     seen: list[int] = []
 
     def broken(*args: Any, **options: Any) -> None:

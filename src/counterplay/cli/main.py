@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 import counterplay
-from counterplay.cli import console, signals
+from counterplay.cli import console, launching, signals
 from counterplay.cli.arguments import spread
 from counterplay.cli.checks import check_world
 from counterplay.cli.datasets import datasets, download
@@ -111,6 +111,8 @@ def main(arguments: list[str] | None = None, asked: typer.Typer = app, name: str
             _discard_output()
     if signals.received():
         signals.leave()
+    if code and is_command and launching.is_worker():
+        launching.leave(code)
     sys.exit(code or 0)
 
 

@@ -75,6 +75,7 @@ def train(
         launching.launch(workers)
     if launching.is_worker():
         shards = shards or SHARDS
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # what matters is said in a sentence
     from counterplay.learning.tracking import tracked
     from counterplay.notes import tell
     from counterplay.runs import training

@@ -26,7 +26,7 @@ from counterplay.errors import ConfigError, CounterplayError, LostWorkerError
 from counterplay.groups import ALONE, Group
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
     from torch import Tensor
@@ -177,7 +177,16 @@ class Workers(Group):
             ) from None
 
     def _gone(self, waited: float) -> str:
-        """Return who is gone, and why, by their last words or their signs of life."""
+        """Return who is gone, and why; the store may be out of reach itself."""
+        found: list[str] = []
+        _within(2 * _STILL, lambda: found.append(self._asked(waited)))
+        if found:
+            return found[0]
+        where = f"worker 0 on {os.environ['MASTER_ADDR']}" if self.rank else "the others"
+        return f"{where} out of reach of worker {self.rank} on {socket.gethostname()}"
+
+    def _asked(self, waited: float) -> str:
+        """Return who is gone by their last words or their signs of life."""
         before = {rank: self._sign(rank) for rank in range(self.size)}
         self._ended.wait(_STILL)
         lost = []
@@ -207,8 +216,7 @@ class Workers(Group):
             words = str(error) if isinstance(error, CounterplayError) else type(error).__name__
             if isinstance(error, KeyboardInterrupt):
                 words = "interrupted"
-            with suppress(RuntimeError):
-                self._store.set(f"failed/{self.rank}", f"stopped: {words}")
+            _within(_BEAT, lambda: self._store.set(f"failed/{self.rank}", f"stopped: {words}"))
         self._ended.set()
 
     def left(self) -> None:
@@ -228,6 +236,18 @@ class Workers(Group):
         self._beats += 1
         with suppress(RuntimeError):
             self._store.set(f"alive/{self.rank}", str(self._beats))
+
+
+def _within(seconds: float, work: Callable[[], object]) -> None:
+    """Do something that may never end, and wait for it no longer than that."""
+
+    def safely() -> None:
+        with suppress(RuntimeError):
+            work()
+
+    helper = threading.Thread(target=safely, daemon=True)
+    helper.start()
+    helper.join(seconds)
 
 
 def _first_line(error: BaseException) -> str:
