@@ -1,4 +1,4 @@
-"""A worker of two is killed, stopped or ended at a random moment, also while a checkpoint is written.
+"""A worker of two is killed, stopped or ended at a random moment, also within a checkpoint.
 
 All must end by themselves with one sentence, no process may stay, and the same command with
 `--resume`, by one, two or four workers, must end in the run of one process. Every case has a

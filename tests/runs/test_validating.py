@@ -9,10 +9,14 @@ import pytest
 import torch
 
 import counterplay as cp
+from counterplay.data.shares import load_share
+from counterplay.groups import ALONE, Group
 from counterplay.metrics.intervals import bootstrap, interval
+from counterplay.models.registry import ModelSettings
 from counterplay.runs import validating
 from counterplay.runs.config import ValidationSettings
 from counterplay.runs.validating import Judge
+from tests.groups import by_workers
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +137,20 @@ def test_the_epoch_is_chosen_by_the_rule_that_is_set(split: cp.Split) -> None:
     mrr = judge_of(split, metric="mrr", k=5)
     assert mrr(third) == pytest.approx(1 / 3)
     assert mrr(fifth) == pytest.approx(1 / 5)
+
+
+@pytest.mark.parametrize("settings", [{}, {"protocol": "sampled", "n_negatives": 5}, {"users": 7}])
+def test_several_workers_judge_as_one_does(settings: dict[str, Any], dataset: Path) -> None:
+    """The value, and the estimate with its interval, are those of all users together."""
+
+    def judged(group: Group) -> tuple[float, dict[str, Any]]:
+        split = load_share(dataset, group, 8)
+        train = replace(split.train, rating=None)
+        judge = Judge(split, train, ValidationSettings(**settings), cp.Streams(0))
+        model = ModelSettings(name="gmf", dim=4).build(train, cp.Streams(0).torch("initial"))
+        return judge(model), judge.estimate(model)
+
+    alone = judged(ALONE)
+    for value, estimate in by_workers(2, judged):
+        assert value == pytest.approx(alone[0], abs=1e-12)
+        assert estimate == pytest.approx(alone[1])
