@@ -86,10 +86,10 @@ def _started(words: list[Path]) -> list[subprocess.Popen[bytes]]:
 
 
 def _wait(children: list[subprocess.Popen[bytes]]) -> None:
-    """Wait until all have ended, or until those that are left have had time to notice."""
+    """Wait until all have ended; once one has, the others must notice, or be done too."""
     limit = float("inf")
     while any(each.poll() is None for each in children):
-        if limit == float("inf") and any(each.returncode for each in children):
+        if limit == float("inf") and any(each.returncode is not None for each in children):
             limit = time.monotonic() + float(os.environ.get(TIMEOUT, "120")) + _GRACE
         if time.monotonic() > limit:
             return
