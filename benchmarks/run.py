@@ -28,7 +28,6 @@ NAMES = (
     "two_hosts",
     "shuffling",
     "quality",
-    "sasrec",
     "sasrec_speed",
     "ranking",
     "classical",

@@ -5,3 +5,4 @@ from .policies import value_policy as value_policy
 from .record import RunRecord as RunRecord
 from .training import load_run as load_run
 from .training import read_record as read_record
+from .workers import joined as joined
