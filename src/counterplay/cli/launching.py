@@ -88,8 +88,8 @@ def _started(words: list[Path]) -> list[subprocess.Popen[bytes]]:
 def _wait(children: list[subprocess.Popen[bytes]]) -> None:
     """Wait until all have ended; once one has, the others must notice, or be done too."""
     limit = float("inf")
-    while any(each.poll() is None for each in children):
-        if limit == float("inf") and any(each.returncode is not None for each in children):
+    while n_left := sum(each.poll() is None for each in children):
+        if limit == float("inf") and n_left < len(children):
             limit = time.monotonic() + float(os.environ.get(TIMEOUT, "120")) + _GRACE
         if time.monotonic() > limit:
             return
