@@ -16,7 +16,6 @@ from counterplay.errors import ConfigError, DataError
 from counterplay.groups import ALONE, Group
 from tests.groups import by_workers
 
-
 pytestmark = pytest.mark.filterwarnings("ignore::counterplay.CounterplayWarning")
 
 
