@@ -2,7 +2,8 @@
 
 Usage: python -m benchmarks.on_paper [--rows N] [--users N] [--items N] [--dim N] [--workers N] …
 
-Seconds a row are those of one worker in `benchmarks/results/workers.json`, unless they are given.
+Seconds a row are those of one worker in `benchmarks/results/workers.json`, of dimension 32, and
+proportional to the dimension, unless they are given.
 """
 
 from __future__ import annotations
@@ -88,10 +89,10 @@ def lines(plan: Plan) -> list[str]:
     ]
 
 
-def _measured() -> float:
+def _measured(dim: float) -> float:
     found = json.loads((Path(__file__).parent / "results" / "workers.json").read_text())
     one = found["measured"]["erm"]["1"]
-    return float(one["seconds"] / one["rows"] * 1e9)
+    return float(one["seconds"] / one["rows"] * 1e9) * dim / 32
 
 
 def main() -> None:
@@ -101,7 +102,7 @@ def main() -> None:
     for name in Plan.__dataclass_fields__:
         parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=getattr(usual, name))
     given = vars(parser.parse_args())
-    given["nanoseconds"] = given["nanoseconds"] or _measured()
+    given["nanoseconds"] = given["nanoseconds"] or _measured(given["dim"])
     print("\n".join(lines(Plan(**given))))
 
 
