@@ -62,6 +62,11 @@ class Threads(Group):
         parts = self._all(rows.detach().clone())
         return None if self.rank else torch.cat(parts)
 
+    def first(self, work: Callable[[], object]) -> None:
+        if not self.rank:
+            work()
+        self.barrier()
+
     def barrier(self) -> None:
         self._all(None)
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -51,6 +53,10 @@ class Group:
     def collected(self, rows: Tensor) -> Tensor | None:
         """Return the same to the first worker; the others get None."""
         return rows
+
+    def first(self, work: Callable[[], object]) -> None:
+        """Let the first worker do something, however long it takes, while the others wait."""
+        work()
 
     def barrier(self) -> None:
         """Wait until all workers are here."""

@@ -123,7 +123,7 @@ def test_any_number_of_workers_learns_the_same(
             assert other.candidate_gradient == pytest.approx(one.candidate_gradient, rel=1e-3)
 
 
-@pytest.mark.parametrize("method", ["erm", "acl"])
+@pytest.mark.parametrize("method", ["erm", "acl", "dro"])
 @pytest.mark.parametrize("optimizer", ["dense", "lazy"])
 def test_a_worker_may_have_no_rows_in_a_step(method: str, optimizer: str) -> None:
     """Eight workers with a dozen rows each, in batches of four: in most steps one has none."""

@@ -139,7 +139,7 @@ def test_the_epoch_is_chosen_by_the_rule_that_is_set(split: cp.Split) -> None:
     assert mrr(fifth) == pytest.approx(1 / 5)
 
 
-@pytest.mark.parametrize("settings", [{}, {"protocol": "sampled", "n_negatives": 5}, {"users": 7}])
+@pytest.mark.parametrize("settings", [{}, {"protocol": "sampled", "n_negatives": 20}, {"users": 7}])
 def test_several_workers_judge_as_one_does(settings: dict[str, Any], dataset: Path) -> None:
     """The value, and the estimate with its interval, are those of all users together."""
 

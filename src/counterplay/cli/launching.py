@@ -16,6 +16,7 @@ from typing import NoReturn
 import typer
 
 from counterplay.cli import console, signals
+from counterplay.errors import ConfigError
 
 TIMEOUT, PARENT = "COUNTERPLAY_TIMEOUT", "COUNTERPLAY_PARENT"
 _PLACES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -29,6 +30,16 @@ def is_worker() -> bool:
     return all(name in os.environ for name in _PLACES)
 
 
+def check_size(n: int | None) -> None:
+    """Refuse another number of workers than those that this process was started with."""
+    size = os.environ["WORLD_SIZE"]
+    if n is not None and str(n) != size:
+        raise ConfigError(
+            f"--workers must be the number of workers that were started; found {n}, and "
+            f"WORLD_SIZE={size}; leave --workers out, or unset RANK and WORLD_SIZE"
+        )
+
+
 def leave(code: int) -> NoReturn:
     """End a worker at once: what is left of its group may wait for others who never come."""
     for stream in (sys.stdout, sys.stderr):
@@ -39,17 +50,21 @@ def leave(code: int) -> NoReturn:
 
 def launch(n: int) -> NoReturn:
     """Run this command in `n` processes, and end as they do; the first one speaks for all."""
+    children: list[subprocess.Popen[bytes]] = []
+    interrupted = False
     with tempfile.TemporaryDirectory() as folder:
         words = [Path(folder, str(rank)) for rank in range(n)]
-        children = _started(words)
         try:
+            _start(children, words)
             _wait(children)
         except KeyboardInterrupt:
+            interrupted = True
             _end(children, signal.SIGINT)
-            signals.leave()
         finally:
             _end(children, signal.SIGTERM)
         said = [_last_line(each) for each in words[1:]]
+    if interrupted:
+        signals.leave()
     codes = [each.returncode for each in children]
     if codes[0] < 0 or (codes[0] == 0 and any(codes)):  # then the first one said nothing
         lost = [f"worker {rank} ended by signal {-it}" for rank, it in enumerate(codes) if it < 0]
@@ -57,7 +72,7 @@ def launch(n: int) -> NoReturn:
     raise typer.Exit(next((code for code in codes if code > 0), int(any(codes))))
 
 
-def _started(words: list[Path]) -> list[subprocess.Popen[bytes]]:
+def _start(children: list[subprocess.Popen[bytes]], words: list[Path]) -> None:
     """Start the workers; what all but the first say goes to files."""
     n = len(words)
     with socket.socket() as free:
@@ -70,19 +85,17 @@ def _started(words: list[Path]) -> list[subprocess.Popen[bytes]]:
         PARENT: str(os.getpid()),
     }
     threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // n))}  # unless it is given
-    children = []
     for rank, path in enumerate(words):
         with path.open("wb") as said:
             children.append(
                 subprocess.Popen(
-                    [sys.executable, "-m", "counterplay", *sys.argv[1:]],
+                    [sys.executable, "-P", "-m", "counterplay", *sys.argv[1:]],
                     env=threads | os.environ | shared | {"RANK": str(rank)},
                     stdout=said if rank else None,
                     stderr=said if rank else None,
                     start_new_session=True,  # signals are passed on once, from here
                 )
             )
-    return children
 
 
 def _wait(children: list[subprocess.Popen[bytes]]) -> None:
@@ -110,5 +123,7 @@ def _end(children: list[subprocess.Popen[bytes]], number: signal.Signals) -> Non
 
 
 def _last_line(path: Path) -> str:
+    if not path.exists():  # interrupted before it was started
+        return ""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     return next((line for line in reversed(lines) if line.startswith("counterplay: ")), "")

@@ -75,6 +75,7 @@ def train(
         launching.launch(workers)
     if launching.is_worker():
         shards = shards or SHARDS
+        launching.check_size(workers)
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # what matters is said in a sentence
     from counterplay.learning.tracking import tracked
     from counterplay.notes import tell
@@ -105,7 +106,7 @@ def train(
         record = found.to_dict()
         console.print_json(record) if as_json else _show(record, out)
         return
-    if launching.is_worker() and int(os.environ["RANK"]):  # the first one speaks
+    if launching.is_worker() and os.environ["RANK"] != "0":  # the first one speaks
         with joined() as group:
             training.train(data, out, settings, resume=resume, shards=shards, group=group)
         return

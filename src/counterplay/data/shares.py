@@ -45,10 +45,12 @@ def load_share(directory: str | Path, group: Group, n_shards: int) -> Split:
         raise DataError(
             f"a stored split is needed; found none in '{folder}'; prepare it again with a split"
         )
-    if group.rank == 0:  # for all: they read the same files
-        for name in {*TABLES, SPLIT, UNCLICKED} & description["files"].keys():
+
+    def check() -> None:
+        for name in sorted({*TABLES, SPLIT, UNCLICKED} & description["files"].keys()):
             check_digest(folder / name, description["files"], remedy=REMEDY)
-    group.barrier()
+
+    group.first(check)  # for all: they read the same files
     rows = pq.ParquetFile(folder / "interactions.parquet")
     n_users = description["counts"]["users"]
     cuts = _cuts(rows, n_users, n_shards)

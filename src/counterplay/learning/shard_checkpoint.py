@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save_file
 
 from counterplay.data.files import check_digest, digest_of, write_json
 from counterplay.data.publishing import new_file
+from counterplay.errors import CheckpointError
 from counterplay.learning.checkpoint import REMEDY, STATE, parts_of, resumed, stored
 from counterplay.models.embedding import FEATURES, Embedding
 
@@ -97,7 +98,15 @@ def load_shards(
             shared[name] = now[f"now.{name.partition('.')[2]}"]
         return shared
 
-    return resumed(directory, about, players, optimizers, read)
+    progress = resumed(directory, about, players, optimizers, read)
+    n = float(len(progress.epochs))
+    most, least = share.group.most(n, -n)
+    if most != -least:
+        raise CheckpointError(
+            f"all workers must go on from the same epoch; found {-least:.0f} and {most:.0f} in "
+            f"'{directory}'; see that all of them read the same files, and try again"
+        )
+    return progress
 
 
 def _file(shard: int) -> str:

@@ -29,6 +29,11 @@ def train_on_ray(
     with needed("training on Ray", "ray"):
         ray = import_module("ray")
         groups = import_module("ray.util.placement_group")
+    if shards % n_workers:
+        raise ConfigError(
+            f"the number of workers must divide the number of shards; found {n_workers} workers "
+            f"and {shards} shards; change --workers, or --shards"
+        )
     ray.init(ignore_reinit_error=True, log_to_driver=False)
     room = groups.placement_group([{"CPU": 1}] * n_workers)
     try:
@@ -38,6 +43,7 @@ def train_on_ray(
                 f"the cluster must have a processor for each worker; found {there} for "
                 f"{n_workers:,} workers, or others busy; ask for fewer, or add machines"
             )
+        data, out = data.resolve(), out.resolve()  # nodes work elsewhere
         address = ray.get(_on(ray, room, 0, _address).remote())
         values = config.model_dump(mode="json")
         work = [
@@ -70,8 +76,8 @@ def _wait(ray: Any, work: list[Any]) -> None:
             ray.get(done)
         except LostWorkerError as error:
             lost = lost or error  # another one has the cause
-        except CounterplayError:
-            raise
+        except CounterplayError as error:
+            raise getattr(error, "cause", error) from None  # what Ray wrapped, without its trace
         except ray.exceptions.RayError as error:
             said = str(error).strip().splitlines()
             lost = lost or LostWorkerError(

@@ -18,7 +18,7 @@ from counterplay.data.impressions import impressions_of
 from counterplay.data.publishing import check_free, working_directory
 from counterplay.data.shares import load_share
 from counterplay.data.splits import TRAIN
-from counterplay.errors import ConfigError, CounterplayError, DataError
+from counterplay.errors import ConfigError, CounterplayError, DataError, LostWorkerError
 from counterplay.evaluation.records import EstimateRecord
 from counterplay.groups import ALONE, Group
 from counterplay.learning.config import Weighted
@@ -82,9 +82,14 @@ def train(
     settings, kind = config.of_method(), kind_of({"method": config.method})
     if not isinstance(config, kind):  # with the settings of the method, as it will be read again
         config = kind(**dict(config) | {"training": settings})
+    if group.size > 1 and shards is None:
+        raise ConfigError(
+            f"several workers need shards to divide among them; found {group.size} workers and no "
+            "shards; give shards=64"
+        )
     asked = asked_for(config, data) | ({} if shards is None else {"shards": shards})
     if group.rank:  # the first worker has the folder
-        assert shards is not None
+        assert shards is not None  # as above
         (finished,) = group.most(0.0)
         if not finished:
             _trained(data, load_share(data, group, shards), folder, config, asked, ())
@@ -104,9 +109,9 @@ def train(
             if split is None:
                 split = load_split(data) if shards is None else load_share(data, group, shards)
             return _trained(data, split, place, config, asked, callbacks)
-        except (ConfigError, DataError):
-            if not resume:  # the same command may be given again
-                clear(place)
+        except (ConfigError, DataError, LostWorkerError):
+            if not resume and not (place / CHECKPOINT).exists():
+                clear(place)  # the same command may be given again
             raise
 
 
@@ -146,11 +151,11 @@ def _trained(
         found = fit(method, validate=judge, callbacks=callbacks, checkpoint=checkpoint)
     record = _record(config, data, split, found, judge, notes, asked)
     states = whole_states(found.players, train.group)
+    written: list[RunRecord] = []
+    train.group.first(lambda: written.append(write_run(folder, record, states)))
     if first:
-        record = write_run(folder, record, states)
         tell(notes)
-    train.group.barrier()  # now the run is there for all
-    return record
+    return written[0] if written else record
 
 
 def taught_by(method: str, split: Split) -> NDArray[np.bool_] | None:

@@ -62,7 +62,7 @@ class Judge:
         self.sign = -1 if self.metric in SMALLER_IS_BETTER else 1  # larger is better for learning
         self._shown = self.metric in IMPRESSION_METRICS
         if self._shown:
-            if not tells_apart(split, VALIDATION):
+            if not any(train.group.most(float(tells_apart(split, VALIDATION)))):
                 raise DataError(
                     f"validation by {self.metric} needs a user with a clicked impression and "
                     "another one among the validation rows; found none; choose another "
@@ -70,10 +70,11 @@ class Judge:
                 )
             self.targets = impressions_of(split, VALIDATION)
         else:
-            if not train.is_explicit and train.share is None:
+            if not train.is_explicit:
                 check_cutoff(settings, split)
             rows = without_organic(split.validation)
-            self.targets = _some(rows if len(rows) else split.validation, train, settings, streams)
+            known = train.group.total(np.array([len(rows)]))[0] > 0  # to some worker
+            self.targets = _some(rows if known else split.validation, train, settings, streams)
         self.k = 0 if train.is_explicit or self._shown else settings.k
         logged = self.targets.propensity if train.is_explicit else None
         self.estimator = "standard" if logged is None else "logged"
@@ -172,7 +173,10 @@ def check_cutoff(settings: ValidationSettings, split: Split) -> None:
     if settings.metric in IMPRESSION_METRICS:
         return
     full = settings.protocol == "full"
-    among = ranked_among(split, VALIDATION) if full else settings.n_negatives + 1
+    among = settings.n_negatives + 1
+    if full:  # of several workers, the one whose rows have most to be ranked among
+        found = float(ranked_among(split, VALIDATION)) if split.counts["validation"] else 0.0
+        among = int(split.interactions.group.most(found)[0])
     if settings.k >= max(among, 2):
         whom = "half of the validation rows are" if full else "a row is"
         raise ConfigError(
@@ -202,12 +206,13 @@ def _some(
 def _of_shards(
     users: NDArray[np.int32], most: int, share: Share, streams: Streams
 ) -> NDArray[np.int32]:
-    """Return some of a worker's users: of each shard its part of `most`, drawn once."""
+    """Return this worker's of the `most` users of all whose numbers, drawn by shard, are lowest."""
     ends = np.searchsorted(users, share.bounds)
-    drawn = [
-        streams.numpy("validation", "users", shard).permutation(users[begin:end])[
-            : most * (shard + 1) // share.n_shards - most * shard // share.n_shards
+    drawn = np.concatenate(
+        [
+            streams.numpy("validation", "users", shard).random(end - begin)
+            for shard, (begin, end) in zip(share.shards, pairwise(ends), strict=True)
         ]
-        for shard, (begin, end) in zip(share.shards, pairwise(ends), strict=True)
-    ]
-    return np.concatenate(drawn)
+    )
+    lowest = np.sort(share.group.gathered(drawn))[most - 1]
+    return np.asarray(users[drawn <= lowest])

@@ -90,7 +90,7 @@ class Workers(Group):
         self.rank, self.size = rank, size
         self._store, self._timeout, self.n_bytes = store, timeout, 0
         self._ended = threading.Event()
-        self._beats = 0
+        self._beats = self._turns = 0
         store.set(f"host/{rank}", socket.gethostname())
         self._beat()
         threading.Thread(target=self._live, daemon=True).start()
@@ -157,6 +157,26 @@ class Workers(Group):
         with self._exchange(sizes):
             dist.all_reduce(sizes)
         return [int(each) for each in sizes]
+
+    def first(self, work: Callable[[], object]) -> None:
+        """Let the first worker do something; the others wait as long as it is alive."""
+        self._turns += 1
+        key = f"first/{self._turns}"
+        if not self.rank:
+            work()
+            self._store.set(key, "done")
+            return
+        sign, seen = self._sign(0), time.monotonic()
+        while self._read(key) is None:
+            if self._words(0) is not None or time.monotonic() - seen > self._timeout:
+                raise LostWorkerError(
+                    f"all {self.size} workers must stay until the end; found "
+                    f"{self._gone(time.monotonic() - seen)}; give the same command again with "
+                    "--resume"
+                )
+            if self._sign(0) != sign:
+                sign, seen = self._sign(0), time.monotonic()
+            time.sleep(_BEAT / 5)
 
     def barrier(self) -> None:
         """Wait until all workers are here."""

@@ -113,7 +113,11 @@ class Acl(Method[Game]):
 
 def _check_parts(config: Game) -> None:
     """Refuse what needs more of a batch than the part of it that one of several workers has."""
-    for name, wrong in (("regularizer", "popularity"), ("exposure_from", "impressions")):
+    for name, wrong in (
+        ("regularizer", "popularity"),
+        ("regularizer", "known"),
+        ("exposure_from", "impressions"),
+    ):
         if getattr(config, name) == wrong:
             raise ConfigError(
                 f"several workers cannot play with training.{name}={wrong}, which looks at a whole "

@@ -50,6 +50,7 @@ class ItemLosses(nn.Module):
         n = len(self.sums)
         counts = items.bincount(minlength=n)  # [n_items]
         totals = items.bincount(losses.to(self.sums.dtype), minlength=n)  # [n_items]
+        totals = totals.to(self.sums.dtype)  # of no rows it would be whole numbers
         group.sum(counts, totals)
         means = totals / counts.clamp(min=1)
         kept = self.memory ** counts.to(self.sums.dtype)
