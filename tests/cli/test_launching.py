@@ -86,3 +86,27 @@ def test_workers_must_divide_the_shards(
     for part in ("3 workers", "8 shards", "--workers"):
         assert part in outcome.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_workers_must_be_those_that_were_started(
+    dataset: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+    for name, value in places.items():
+        monkeypatch.setenv(name, value)
+    outcome = run("train", dataset, "--out", tmp_path / "run", "--workers", 3)
+    assert outcome.code == 2
+    for part in ("found 3", "WORLD_SIZE=1", "--workers"):
+        assert part in outcome.err
+
+
+def test_a_place_among_workers_is_a_number(
+    dataset: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = {"RANK": "abc", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+    for name, value in places.items():
+        monkeypatch.setenv(name, value)
+    outcome = run("train", dataset, "--out", tmp_path / "run")
+    assert outcome.code == 2
+    assert "RANK=abc" in outcome.err
+    assert not (tmp_path / "run").exists()

@@ -13,6 +13,7 @@ import counterplay as cp
 from counterplay.data.directory import save
 from counterplay.data.files import sealed
 from counterplay.data.splits import VALIDATION
+from counterplay.groups import Group
 from counterplay.learning.records import Epoch
 from counterplay.models.registry import ModelSettings
 from counterplay.runs.config import RunConfig, run_config
@@ -387,3 +388,11 @@ def test_a_method_of_impressions_is_read_as_it_was_trained(tmp_path: Path) -> No
     assert again == record
     assert record.validation is not None
     assert (record.validation.metric, record.validation.protocol) == ("auc", "impressions")
+
+
+def test_several_workers_need_shards(dataset: Path, tmp_path: Path) -> None:
+    group = Group()
+    group.size = 2
+    with pytest.raises(cp.ConfigError, match="shards=64"):
+        cp.train(dataset, tmp_path / "run", group=group)
+    assert not (tmp_path / "run").exists()
