@@ -101,3 +101,18 @@ def test_a_command_that_is_ended_goes_on(
     assert cp.data.load_split(tmp_path / "data").fingerprint == (
         cp.data.load_split(tmp_path / "again").fingerprint
     )
+
+
+def test_after_a_refusal_the_command_that_it_asks_for_is_taken(tmp_path: Path, run: Run) -> None:
+    """The columns of a text file are seen only when it is read."""
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(
+        {"user": rng.integers(0, 30, N), "item": rng.integers(0, 9, N), "rank": np.arange(N) % 5}
+    )
+    frame.write_csv(tmp_path / "log.csv")
+    given = ("prepare", tmp_path / "log.csv", "--out", tmp_path / "data", "--shards", 4)
+    refused = run(*given)
+    assert refused.code == 2
+    assert "rank" in refused.err
+    assert [each.name for each in tmp_path.iterdir()] == ["log.csv"]
+    assert run(*given, "--position", "-").code == 0

@@ -36,7 +36,7 @@ from counterplay.data.sharded_stages import Stages
 from counterplay.data.sharded_tables import Tables
 from counterplay.data.vocabulary import Vocabulary
 from counterplay.data.workplace import PlacedJob, Workplace, run_in
-from counterplay.errors import ConfigError, CounterplayError, CounterplayWarning
+from counterplay.errors import ConfigError, CounterplayError, CounterplayWarning, DataError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,7 +88,11 @@ def prepare_shards(
         _begin(folder, {"plan": plan.model_dump(mode="json"), "shards": shards, "files": files})
         place = Workplace(folder)
         stages = Stages(_Lists(place, executor, progress).run, plan, shards)
-        stages.read(pieces)
+        try:
+            stages.read(pieces)
+        except (ConfigError, DataError):  # the next command will be about other rows or columns
+            shutil.rmtree(folder)
+            raise
         features = {
             role: read_features(getattr(plan, f"{role}_features"), stages.roles[role])
             for role in ("user", "item")

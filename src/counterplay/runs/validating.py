@@ -173,10 +173,10 @@ def check_cutoff(settings: ValidationSettings, split: Split) -> None:
     if settings.metric in IMPRESSION_METRICS:
         return
     full = settings.protocol == "full"
-    among = settings.n_negatives + 1
-    if full:  # of several workers, the one whose rows have most to be ranked among
-        found = float(ranked_among(split, VALIDATION)) if split.counts["validation"] else 0.0
-        among = int(split.interactions.group.most(found)[0])
+    among = ranked_among(split, VALIDATION) if full else settings.n_negatives + 1
+    if split.interactions.share is not None:  # by the worker whose rows have most
+        here = float(among) if split.counts["validation"] else 0.0
+        among = int(split.interactions.group.most(here)[0])
     if settings.k >= max(among, 2):
         whom = "half of the validation rows are" if full else "a row is"
         raise ConfigError(
