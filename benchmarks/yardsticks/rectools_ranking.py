@@ -12,7 +12,7 @@ import logging
 import sys
 import time
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -82,12 +82,14 @@ def ndcg(best: np.ndarray, item: np.ndarray) -> float:
 
 
 class Judge(Callback):  # type: ignore[misc]
-    """Judges every epoch on the validation items, and keeps the best one's items for the test."""
+    """Judges every epoch on the validation items, and keeps the best one's items for the test.
 
-    def __init__(self) -> None:
-        self.values: list[float] = []
-        self.ends = [time.process_time()]
-        self.best = np.empty((0, N_BEST), dtype=np.int64)
+    What it finds is the class's: RecTools trains with a copy.
+    """
+
+    values: ClassVar[list[float]] = []
+    ends: ClassVar[list[float]] = [time.process_time()]
+    best: ClassVar[np.ndarray] = np.empty((0, N_BEST), dtype=np.int64)
 
     def on_train_epoch_end(self, trainer: Trainer, module: RowByRow) -> None:
         """Rank the validation items, and stop where they have not been better for long."""
@@ -99,7 +101,7 @@ class Judge(Callback):  # type: ignore[misc]
         if value > max(self.values, default=-1):
             everyone = np.arange(len(given["validation"]))
             user, item = np.append(user, everyone), np.append(item, given["validation"])
-            self.best = best_items(net, known, user, item)
+            Judge.best = best_items(net, known, user, item)
         self.values.append(value)
         print(len(self.values) - 1, round(value, 4), file=sys.stderr, flush=True)
         trainer.should_stop = len(self.values) - int(np.argmax(self.values)) > asked["patience"]
