@@ -12,10 +12,10 @@ import typer
 from counterplay.cli import console
 from counterplay.cli.main import main
 from counterplay.cli.options import Command, Json
+from counterplay.data.jobs import in_processes, n_cores, on_ray
 from counterplay.errors import ConfigError
 from reproduction.experiments import EXPERIMENTS
 from reproduction.experiments import app as experiments
-from reproduction.grid import in_processes, n_cores, on_ray
 from reproduction.jobs import Plan
 from reproduction.reproduce import Reproduction, check_name
 from reproduction.sections import write_page

@@ -10,7 +10,7 @@ from reproduction.jobs import TrainJob
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from reproduction.grid import Job, Result, Results
+    from counterplay.data.jobs import Job, Result, Results
 
 _COLUMN = (
     "*ESS* is the effective sample size of the weights at the epoch that was kept, as a share of "

@@ -13,6 +13,7 @@ from pydantic import Field
 
 import counterplay as cp
 from counterplay.data.directory import load_split
+from counterplay.data.jobs import Results, in_turn, run_jobs
 from counterplay.errors import CounterplayError, CounterplayWarning
 from counterplay.evaluation.old_system import old_system
 from counterplay.evaluation.stage import Evaluation
@@ -22,7 +23,6 @@ from counterplay.runs.training import versions
 from counterplay.simulation.store import load_world
 from counterplay.simulation.values import Relevance, demand, gains, true_values
 from reproduction.datasets import RATES, is_world
-from reproduction.grid import Results, in_turn, run_jobs
 from reproduction.jobs import RandomisedJob, TrainJob, WorldJob
 from reproduction.offline import judged, tried
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     import torch
 
     from counterplay.data.interactions import Interactions
+    from counterplay.data.jobs import Job, Result
     from counterplay.metrics.measures import RowMetric
     from counterplay.models.scorer import Scorer
     from counterplay.runs.config import RunConfig
     from counterplay.simulation.world import World
     from reproduction.datasets import Place
-    from reproduction.grid import Job, Result
 
 _METRICS: tuple[RowMetric, ...] = ("hit", "ndcg")
 _K = (5, 10)

@@ -15,8 +15,8 @@ from reproduction.exposure_settings import SETTINGS, settings
 from reproduction.exposure_summary import page, rows, summarised
 
 if TYPE_CHECKING:
+    from counterplay.data.jobs import Job, Result
     from reproduction.datasets import Place
-    from reproduction.grid import Job, Result
 
 SOURCES: tuple[str, ...] = ()
 NOTES = """

@@ -15,20 +15,20 @@ import numpy as np
 from pydantic import Field
 
 import counterplay as cp
+from counterplay.data.jobs import Job
 from counterplay.errors import CounterplayWarning
 from counterplay.evaluation.stage import Evaluation, Stage
 from counterplay.simulation.values import true_values
 from counterplay.simulation.writing import split_of
 from reproduction.exposure_candidates import candidates
-from reproduction.grid import Job
 from reproduction.trial_judgements import RATES
 from reproduction.trial_worlds import trial_world
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from counterplay.data.jobs import Result
     from reproduction.datasets import Place
-    from reproduction.grid import Result
 
 SEEDS = (100, 101)
 WEIGHTS = (

@@ -16,6 +16,7 @@ from pydantic import Field
 
 import counterplay as cp
 from counterplay.data.impressions import impressions_of
+from counterplay.data.jobs import Job
 from counterplay.errors import CounterplayWarning
 from counterplay.evaluation.evaluator import compared
 from counterplay.evaluation.stage import Evaluation, Stage
@@ -26,17 +27,16 @@ from reproduction.exposure_candidates import candidates
 from reproduction.exposure_causes import SEEDS as OTHER_SEEDS
 from reproduction.exposure_causes import CausesJob, caused, causes_table
 from reproduction.exposure_evaluation_summary import page, rows, summarised
-from reproduction.grid import Job
 from reproduction.trial_judgements import RATES, Judged, rounded
 from reproduction.trial_worlds import trial_world
 
 if TYPE_CHECKING:
+    from counterplay.data.jobs import Result
     from counterplay.data.splits import Split
     from counterplay.evaluation.propensities import Contestant
     from counterplay.evaluation.records import EvaluationRecord
     from counterplay.simulation.world import World
     from reproduction.datasets import Place
-    from reproduction.grid import Result
 
 SOURCES: tuple[str, ...] = ()
 MECHANISMS = (

@@ -13,7 +13,7 @@ from reproduction.trial_summary import scores
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from reproduction.grid import Result
+    from counterplay.data.jobs import Result
 
     Scores = dict[str, dict[str, float]]  # by estimator, of one world
 

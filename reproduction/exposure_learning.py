@@ -16,6 +16,7 @@ from pydantic import Field
 
 import counterplay as cp
 from counterplay.data.impressions import impressions_of
+from counterplay.data.jobs import Job
 from counterplay.data.splits import TRAIN
 from counterplay.errors import CounterplayWarning
 from counterplay.learning import acl, erm, ips, ps, shown
@@ -26,17 +27,16 @@ from counterplay.runs.config import ValidationSettings
 from counterplay.runs.validating import Judge
 from counterplay.simulation.values import Relevance, true_values
 from counterplay.simulation.writing import split_of
-from reproduction.grid import Job
 from reproduction.trial_worlds import trial_world
 
 if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
+    from counterplay.data.jobs import Result
     from counterplay.data.splits import Split
     from counterplay.learning.records import Fit
     from counterplay.metrics.scoring import Scores
     from counterplay.models.scorer import Scorer
     from counterplay.simulation.world import World
-    from reproduction.grid import Result
 
 Mechanism = Literal[
     "uniform", "popularity", "popularity-quality", "history", "confounded", "position-bias"

@@ -25,8 +25,8 @@ from reproduction.exposure_learning import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from counterplay.data.jobs import Job, Result
     from reproduction.datasets import Place
-    from reproduction.grid import Job, Result
 
 SOURCES: tuple[str, ...] = ()
 SETTINGS = Path(__file__).with_name("exposure_settings.json")

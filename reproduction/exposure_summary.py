@@ -12,7 +12,7 @@ from reproduction.exposure_learning import DIM, MECHANISMS, METHODS, N_SHOWN, PA
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from reproduction.grid import Result
+    from counterplay.data.jobs import Result
 
 N_PLANNED = 10  # seeds
 LEVEL = 0.95

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from reproduction.grid import Job
+from counterplay.data.jobs import Job
 from reproduction.methods import Settings, TableMethod  # noqa: TC001
 
 _Whole = Annotated[int, Field(ge=1)]

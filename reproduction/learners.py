@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from counterplay.data.jobs import Job
 from counterplay.errors import ConfigError
 from reproduction.execution import results_of
-from reproduction.grid import Job
 from reproduction.learners_fit import COAT, learnt, setting_of
 from reproduction.learners_settings import SETTINGS, settings
 from reproduction.learners_summary import page, rows, summarised
 
 if TYPE_CHECKING:
+    from counterplay.data.jobs import Result
     from reproduction.datasets import Place
-    from reproduction.grid import Result
 
 SOURCES: tuple[str, ...] = (COAT,)
 NOTES = """\

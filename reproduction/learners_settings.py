@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from counterplay.data.jobs import Job
 from reproduction.execution import results_of
-from reproduction.grid import Job
 from reproduction.learners_fit import COAT, LEARNERS, PLACES, learnt, setting_of, trials_of
 
 if TYPE_CHECKING:
+    from counterplay.data.jobs import Result
     from reproduction.datasets import Place
-    from reproduction.grid import Result
 
 SOURCES: tuple[str, ...] = (COAT,)
 SETTINGS = Path(__file__).with_name("learners_settings.json")

@@ -22,7 +22,7 @@ from reproduction.learners_settings import N_TRIALS, SEEDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from reproduction.grid import Result
+    from counterplay.data.jobs import Result
 
 N_PLANNED = 10  # seeds
 GAME = tuple(name for name, each in LEARNERS.items() if each.method == "acl")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from pydantic import Field
 from scipy.stats import qmc
 
+from counterplay.data.jobs import Job
 from counterplay.data.preparation import Preparation, prepare
 from counterplay.data.splits import TEST, Split, leave_last_two_out
 from counterplay.errors import CounterplayWarning
@@ -29,16 +30,15 @@ from counterplay.runs.validating import Judge
 from counterplay.seeding import Streams
 from counterplay.tuning.space import Choices, Space, Tuning, first_settings, searched
 from reproduction.datasets import public_folder
-from reproduction.grid import Job
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
+    from counterplay.data.jobs import Result
     from counterplay.metrics.ranks import Ranks
     from reproduction.datasets import Place
-    from reproduction.grid import Result
 
 Settings = dict[str, Any]
 N_SAMPLED, K = 100, 10

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from reproduction.grid import Result
+    from counterplay.data.jobs import Result
     from reproduction.models_fit import ModelFit, Settings
 
 LEVEL, N_RESAMPLES = 0.95, 4000

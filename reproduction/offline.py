@@ -20,9 +20,9 @@ from reproduction.trial import CandidateName, Trial, run_trial
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from counterplay.data.jobs import Result
     from counterplay.simulation.world import World
     from reproduction.datasets import Place
-    from reproduction.grid import Result
     from reproduction.jobs import RandomisedJob, WorldJob
 
 _FIVE: tuple[CandidateName, ...] = ("pop", "cf", "gmf", "acl", "acl-paper")

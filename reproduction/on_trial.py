@@ -18,8 +18,8 @@ from reproduction.trial import summarised
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from counterplay.data.jobs import Job, Result, Results
     from reproduction.datasets import Place
-    from reproduction.grid import Job, Result, Results
     from reproduction.jobs import Plan
 
 _METRICS = ("hit@5", "ndcg@5")

@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from counterplay.data.datasets.randomized import read_coat
+from counterplay.data.jobs import Job
 from counterplay.data.splits import split_at_random
 from counterplay.errors import CounterplayWarning
 from counterplay.evaluation.estimators import RANDOMISED
@@ -25,7 +26,6 @@ from counterplay.evaluation.stage import Evaluation, Stage
 from counterplay.seeding import Streams
 from reproduction.datasets import public_folder
 from reproduction.execution import results_of
-from reproduction.grid import Job
 from reproduction.trial_candidates import TRAINED, trained_candidates
 from reproduction.trial_judgements import Judged, judged_by_stage
 from reproduction.trial_page import table
@@ -33,8 +33,8 @@ from reproduction.trial_summary import line, scores
 
 if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
+    from counterplay.data.jobs import Result
     from reproduction.datasets import Place
-    from reproduction.grid import Result
 
 SOURCES: tuple[str, ...] = ("coat",)
 N_SEEDS = 10

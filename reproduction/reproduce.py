@@ -16,13 +16,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from counterplay.data.files import write_json
+from counterplay.data.jobs import Results, in_turn, run_jobs
 from counterplay.data.publishing import new_file, working_directory
 from counterplay.errors import ConfigError, CounterplayError
 from counterplay.runs.training import versions
 from reproduction.datasets import Place, check_data, make
 from reproduction.definitions import METHOD_TABLES
 from reproduction.execution import execute
-from reproduction.grid import Results, in_turn, run_jobs
 from reproduction.jobs import Plan, TrainJob
 from reproduction.on_trial import EstimatorTable
 from reproduction.page import markdown
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from reproduction.grid import Executor, Job, Result
+    from counterplay.data.jobs import Executor, Job, Result
 
 
 class Reproducible(Protocol):

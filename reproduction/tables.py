@@ -17,8 +17,8 @@ from reproduction.paper import printed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from counterplay.data.jobs import Job, Result, Results
     from reproduction.datasets import Place
-    from reproduction.grid import Job, Result, Results
     from reproduction.methods import Settings, TableMethod
 
 METRICS = (("hit", 10), ("ndcg", 10), ("hit", 5))

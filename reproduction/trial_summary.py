@@ -15,7 +15,7 @@ from reproduction.trial_worlds import MECHANISMS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from reproduction.grid import Result
+    from counterplay.data.jobs import Result
     from reproduction.trials import TrialSettings
 
     Floats = NDArray[np.float64]

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from counterplay.data.jobs import Job
 from counterplay.errors import ConfigError, CounterplayWarning
 from reproduction.datasets import whole
 from reproduction.execution import results_of
-from reproduction.grid import Job
 from reproduction.trial_judgements import judge_world
 from reproduction.trial_page import page
 from reproduction.trial_summary import summarised
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from counterplay.data.interactions import Interactions
+    from counterplay.data.jobs import Result
     from counterplay.simulation.world import World
     from reproduction.datasets import Place
-    from reproduction.grid import Result
 
 SOURCES: tuple[str, ...] = ("ml-100k",)
 SETTINGS = Path(__file__).with_name("trial_settings.json")

@@ -28,9 +28,9 @@ from reproduction.trial_summary import line, scores
 from reproduction.trial_worlds import MECHANISMS
 
 if TYPE_CHECKING:
+    from counterplay.data.jobs import Job, Result
     from counterplay.simulation.world import World
     from reproduction.datasets import Place
-    from reproduction.grid import Job, Result
 
 SOURCES = trials.SOURCES
 SEEDS = range(2)

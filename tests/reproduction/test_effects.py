@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from counterplay.data.jobs import Results
 from counterplay.learning.effect import has_no_effect
 from reproduction.definitions import METHOD_TABLES
 from reproduction.effects import effect_cell, effects_of, effects_page
-from reproduction.grid import Results
 from reproduction.jobs import TrainJob
 from reproduction.methods import baselines, games, weighted
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from counterplay.data.jobs import Job, Result, Results
 from counterplay.errors import CounterplayError
 from reproduction import estimators, execution, randomised, recipes
 from reproduction.curves import rows as curve_rows
 from reproduction.datasets import Place
 from reproduction.experiments import COMMAND, EXPERIMENTS, RESULTS
-from reproduction.grid import Job, Result, Results
 from reproduction.headroom import rows as headroom_rows
 from reproduction.jobs import RandomisedJob, WorldJob
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from counterplay.data.jobs import Results
 from reproduction.datasets import Place
-from reproduction.grid import Results
 from reproduction.jobs import Plan, WorldJob
 from reproduction.on_trial import EstimatorTable, squared_errors
 from reproduction.page import markdown

@@ -11,7 +11,7 @@ import pytest
 
 import counterplay as cp
 from counterplay.data.files import read_json
-from reproduction.grid import Job, Result, Work, in_turn
+from counterplay.data.jobs import Job, Result, Work, in_turn
 from reproduction.jobs import Plan, TrainJob
 from reproduction.reproduce import REPRODUCIBLE, Reproduction
 from reproduction.sections import write_page

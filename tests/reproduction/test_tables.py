@@ -3,8 +3,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from counterplay.data.jobs import Results
 from reproduction.definitions import METHOD_TABLES
-from reproduction.grid import Results
 from reproduction.jobs import Plan, TrainJob
 from reproduction.methods import baselines
 from reproduction.tables import best_trial
