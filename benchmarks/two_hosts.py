@@ -39,7 +39,7 @@ def run() -> dict[str, Any]:
         return {"skipped": "needs root and ip"}
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
-    data = _data()
+    data = checkerboard(FOLDER / "data", 2000, 400, 60_000)
     alone = _seconds([_command(data, "alone")], [dict(os.environ)])
     with _hosts():
         free = _seconds(*_both(data, "free"))
@@ -73,14 +73,14 @@ def _row(what: str, ours: str, goal: str, met: bool | None) -> dict[str, Any]:
     return {"what": what, "ours": ours, "yardstick": "", "ratio": "", "goal": goal, "met": met}
 
 
-def _data() -> Path:
+def checkerboard(folder: Path, n_users: int, n_items: int, n: int) -> Path:
+    """Write a log of users who like every other item, with a split."""
     rng = np.random.default_rng(0)
-    n = 60_000
-    user, item = rng.integers(0, 2000, n), rng.integers(0, 400, n)
+    user, item = rng.integers(0, n_users, n), rng.integers(0, n_items, n)
     liked = user % 2 == item % 2
     rows = {"user": user[liked], "item": item[liked], "time": rng.permutation(n)[liked]}
-    cp.data.save(cp.data.leave_last_two_out(cp.read(rows)), FOLDER / "data")
-    return FOLDER / "data"
+    cp.data.save(cp.data.leave_last_two_out(cp.read(rows)), folder)
+    return folder
 
 
 def _command(data: Path, name: str, *more: str) -> list[str]:

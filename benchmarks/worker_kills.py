@@ -17,12 +17,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors.torch import load_file
 
-import counterplay as cp
 from benchmarks.faults.campaign import campaign, rng_of
+from benchmarks.two_hosts import checkerboard
 
 SEED, N_CASES = 2026, 100
 SIGNALS = (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM)
@@ -72,12 +71,7 @@ class WorkerKills:
 
     def prepare(self, folder: Path) -> None:
         """Make the data, and the run of one process with its seconds."""
-        rng = np.random.default_rng(0)
-        n = 20_000
-        user, item = rng.integers(0, 500, n), rng.integers(0, 200, n)
-        liked = user % 2 == item % 2
-        rows = {"user": user[liked], "item": item[liked], "time": rng.permutation(n)[liked]}
-        cp.data.save(cp.data.leave_last_two_out(cp.read(rows)), folder / "data")
+        checkerboard(folder / "data", 500, 200, 20_000)
         begin = time.monotonic()
         process = self._started(folder, "whole", 2)
         said = process.communicate()[1]
