@@ -6,14 +6,37 @@ with nothing to exchange, so that there is one code path.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from counterplay.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
     from torch import Tensor
+
+
+PLACES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # a worker's, as torchrun sets them
+PARENT = "COUNTERPLAY_PARENT"  # the process that started a worker, which ends with it
+TIMEOUT, SECONDS = "COUNTERPLAY_TIMEOUT", 120.0  # that workers wait for each other
+SHARDS = 64  # unless it is said how many
+
+
+def is_worker() -> bool:
+    """Tell whether this process was started as one of several workers."""
+    return all(name in os.environ for name in PLACES)
+
+
+def check_shards(n_shards: int, n_workers: int) -> None:
+    """Refuse workers who cannot have the same number of shards each."""
+    if n_shards % n_workers:
+        raise ConfigError(
+            f"the number of workers must divide the number of shards; found {n_workers} workers "
+            f"and {n_shards} shards; change --workers, or --shards"
+        )
 
 
 class Group:

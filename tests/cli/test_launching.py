@@ -12,6 +12,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from counterplay.groups import PLACES
+
 from .conftest import Run, wait_for
 
 FAST = ("--dim", 4, "--set", "training.batch_size=64", "--shards", 8)
@@ -91,8 +93,7 @@ def test_workers_must_divide_the_shards(
 def test_workers_must_be_those_that_were_started(
     dataset: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
-    for name, value in places.items():
+    for name, value in zip(PLACES, ("0", "1", "127.0.0.1", "29500"), strict=True):
         monkeypatch.setenv(name, value)
     outcome = run("train", dataset, "--out", tmp_path / "run", "--workers", 3)
     assert outcome.code == 2
@@ -103,8 +104,7 @@ def test_workers_must_be_those_that_were_started(
 def test_a_place_among_workers_is_a_number(
     dataset: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places = {"RANK": "abc", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
-    for name, value in places.items():
+    for name, value in zip(PLACES, ("abc", "1", "127.0.0.1", "29500"), strict=True):
         monkeypatch.setenv(name, value)
     outcome = run("train", dataset, "--out", tmp_path / "run")
     assert outcome.code == 2

@@ -17,17 +17,11 @@ import typer
 
 from counterplay.cli import console, signals
 from counterplay.errors import ConfigError
+from counterplay.groups import PARENT, PLACES, SECONDS, TIMEOUT
 
-TIMEOUT, PARENT = "COUNTERPLAY_TIMEOUT", "COUNTERPLAY_PARENT"
-_PLACES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _GRACE = 10.0  # seconds beyond the workers' own timeout, in which they say what happened
 _LEAVE = 5.0  # seconds to end in when asked to
 _LOOK = 0.05  # seconds between two looks at them
-
-
-def is_worker() -> bool:
-    """Tell whether this process was started as one of several workers, here or by torchrun."""
-    return all(name in os.environ for name in _PLACES)
 
 
 def check_size(n: int | None) -> None:
@@ -78,19 +72,14 @@ def _start(children: list[subprocess.Popen[bytes]], words: list[Path]) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    shared = {
-        "WORLD_SIZE": str(n),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        PARENT: str(os.getpid()),
-    }
     threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // n))}  # unless it is given
     for rank, path in enumerate(words):
+        places = dict(zip(PLACES, map(str, (rank, n, "127.0.0.1", port)), strict=True))
         with path.open("wb") as said:
             children.append(
                 subprocess.Popen(
                     [sys.executable, "-P", "-m", "counterplay", *sys.argv[1:]],
-                    env=threads | os.environ | shared | {"RANK": str(rank)},
+                    env=threads | os.environ | places | {PARENT: str(os.getpid())},
                     stdout=said if rank else None,
                     stderr=said if rank else None,
                     start_new_session=True,  # signals are passed on once, from here
@@ -103,7 +92,7 @@ def _wait(children: list[subprocess.Popen[bytes]]) -> None:
     limit = float("inf")
     while n_left := sum(each.poll() is None for each in children):
         if limit == float("inf") and n_left < len(children):
-            limit = time.monotonic() + float(os.environ.get(TIMEOUT, "120")) + _GRACE
+            limit = time.monotonic() + float(os.environ.get(TIMEOUT, SECONDS)) + _GRACE
         if time.monotonic() > limit:
             return
         time.sleep(_LOOK)

@@ -31,6 +31,7 @@ from counterplay.cli.tune import tune
 from counterplay.cli.usage import UsageError, sentence
 from counterplay.cli.worlds import online, simulate
 from counterplay.errors import CheckpointError, ConfigError, CounterplayError, DataError
+from counterplay.groups import is_worker
 
 NAME = "counterplay"
 DEBUG = "COUNTERPLAY_DEBUG"
@@ -111,7 +112,7 @@ def main(arguments: list[str] | None = None, asked: typer.Typer = app, name: str
             _discard_output()
     if signals.received():
         signals.leave()
-    if code and is_command and launching.is_worker():
+    if code and is_command and is_worker():
         launching.leave(code)
     sys.exit(code or 0)
 

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 
 from counterplay.cli import console, launching, options
 from counterplay.cli.options import option, several_settings
+from counterplay.groups import SHARDS, is_worker
 from counterplay.learning.methods import METHODS
-
-SHARDS = 64
 
 _Method = Annotated[
     str | None,
@@ -62,7 +61,7 @@ def train(
     ] = False,
     shards: Annotated[
         int | None,
-        option("Number of user ranges that workers divide among them.", min=1, default="64"),
+        option("Number of user ranges that workers divide among them.", min=1, default=str(SHARDS)),
     ] = None,
     resume: Annotated[bool, option("Continue an interrupted run at --out.", "--resume")] = False,
     as_json: options.Json = False,
@@ -71,9 +70,9 @@ def train(
 
     Example: counterplay train data/clicks --out runs/game --method acl --candidate gmf
     """
-    if workers is not None and not ray and not launching.is_worker():
+    if workers is not None and not ray and not is_worker():
         launching.launch(workers)
-    if launching.is_worker():
+    if is_worker():
         shards = shards or SHARDS
         launching.check_size(workers)
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # what matters is said in a sentence
@@ -106,7 +105,7 @@ def train(
         record = found.to_dict()
         console.print_json(record) if as_json else _show(record, out)
         return
-    if launching.is_worker() and os.environ["RANK"] != "0":  # the first one speaks
+    if is_worker() and os.environ["RANK"] != "0":  # the first one speaks
         with joined() as group:
             training.train(data, out, settings, resume=resume, shards=shards, group=group)
         return

@@ -19,8 +19,8 @@ from counterplay.data.files import check_digest
 from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS, Interactions
 from counterplay.data.splits import Split
 from counterplay.data.vocabulary import Vocabulary
-from counterplay.errors import ConfigError, DataError
-from counterplay.groups import Share
+from counterplay.errors import DataError
+from counterplay.groups import Share, check_shards
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,11 +34,7 @@ def load_share(directory: str | Path, group: Group, n_shards: int) -> Split:
     The split's parts are those of its users' rows. Features are those of all users, and random rows
     stay out: nothing learns from them.
     """
-    if n_shards % group.size:
-        raise ConfigError(
-            f"the number of workers must divide the number of shards; found {group.size} workers "
-            f"and {n_shards} shards; change --workers, or --shards"
-        )
+    check_shards(n_shards, group.size)
     folder = Path(directory)
     description = describe(folder)
     if description["split"] is None:

@@ -23,10 +23,11 @@ from counterplay.data.files import check_digest, digest_of, write_json
 from counterplay.data.publishing import new_file
 from counterplay.errors import CheckpointError
 from counterplay.learning.checkpoint import REMEDY, STATE, parts_of, resumed, stored
-from counterplay.models.embedding import FEATURES, Embedding
+from counterplay.models.embedding import FEATURES
+from counterplay.models.shares import tables_of_users
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from torch import Tensor, nn
@@ -59,7 +60,7 @@ def save_shards(
             save_file({key: value[begin:end].clone() for key, value in own.items()}, path)
         files[name] = digest_of(folder / name)
     if share.group.rank == 0:
-        left = own.keys() | constant
+        left = own.keys() | constant.keys()
         with new_file(folder / _SHARED) as path:
             save_file({key: value for key, value in tensors.items() if key not in left}, path)
         files[_SHARED] = digest_of(folder / _SHARED)
@@ -84,7 +85,6 @@ def load_shards(
 ) -> Progress:
     """Go on from a checkpoint, whatever number of workers wrote it; see `load_checkpoint`."""
     _, constant = _names(players, optimizers)
-    now = {f"now.{role}.{key}": value for role, key, value in _states(players)}
 
     def read(description: dict[str, Any]) -> dict[str, Tensor]:
         folder = directory / description["folder"]
@@ -94,9 +94,7 @@ def load_shards(
         shared, *parts = (load_file(folder / name) for name in names)
         for name in parts[0]:
             shared[name] = torch.cat([part[name] for part in parts])
-        for name in constant:  # as they are
-            shared[name] = now[f"now.{name.partition('.')[2]}"]
-        return shared
+        return shared | constant
 
     progress = resumed(directory, about, players, optimizers, read)
     n = float(len(progress.epochs))
@@ -115,19 +113,20 @@ def _file(shard: int) -> str:
 
 def _names(
     players: Mapping[str, nn.Module], optimizers: Sequence[Optimizer]
-) -> tuple[set[str], set[str]]:
-    """Return which tensors of a checkpoint have a row a user, and which follow from the data."""
-    tables, constant = set(), set()
+) -> tuple[set[str], dict[str, Tensor]]:
+    """Return which tensors of a checkpoint have a row a user, and those that the data give."""
+    tables: set[str] = set()
+    constant: dict[str, Tensor] = {}
     own = set()
     for role, player in players.items():
-        for path, module in player.named_modules():
-            if isinstance(module, Embedding) and module.is_part:
-                own.add(id(module.own))
-                place = f"{role}.{path}." if path else f"{role}."
-                for when in ("now", "best"):
-                    tables.add(f"{when}.{place}own")
-                    if module.features is not None:
-                        constant |= {f"{when}.{place}features.{each}" for each in FEATURES}
+        for path, table in tables_of_users(player):
+            own.add(id(table.own))
+            for when in ("now", "best"):
+                place = f"{when}.{role}.{path}"
+                tables.add(f"{place}own")
+                if table.features is not None:
+                    for name in FEATURES:
+                        constant[f"{place}features.{name}"] = getattr(table.features, name)
     for label, part in parts_of(optimizers):
         learnt = [value for group in part.param_groups for value in group["params"]]
         for number, value in enumerate(learnt):
@@ -135,9 +134,3 @@ def _names(
                 moments = (key for key, it in part.state.get(value, {}).items() if it.dim())
                 tables |= {f"{label}.{number}.{key}" for key in moments}
     return tables, constant
-
-
-def _states(players: Mapping[str, nn.Module]) -> Iterator[tuple[str, str, Tensor]]:
-    for role, player in players.items():
-        for key, value in player.state_dict().items():
-            yield role, key, value

@@ -61,7 +61,7 @@ def shared_out(
 
 def n_parameters(player: nn.Module) -> int:
     """Return how many numbers are learnt, on all workers together."""
-    elsewhere = sum(each.n_values - each.own.numel() for _, each in _parts(player))
+    elsewhere = sum(each.n_values - each.own.numel() for _, each in tables_of_users(player))
     return elsewhere + sum(value.numel() for value in player.parameters())
 
 
@@ -73,8 +73,8 @@ def whole_states(players: Mapping[str, nn.Module], group: Group) -> dict[str, Te
         for key, value in player.state_dict().items()
     }
     for role, player in players.items():
-        for path, table in _parts(player):
-            place = f"{role}.{path}." if path else f"{role}."
+        for path, table in tables_of_users(player):
+            place = f"{role}.{path}"
             for name in ("own", *(f"features.{each}" for each in FEATURES if table.features)):
                 held = states[place + name]
                 counts = name.endswith("offsets")  # of tokens, which begin anew with each worker
@@ -84,10 +84,10 @@ def whole_states(players: Mapping[str, nn.Module], group: Group) -> dict[str, Te
     return states
 
 
-def _parts(player: nn.Module) -> list[tuple[str, Embedding]]:
-    """Return the tables of which other workers have other rows, by their names."""
+def tables_of_users(player: nn.Module) -> list[tuple[str, Embedding]]:
+    """Return the tables of which other workers have other rows, with how their names begin."""
     return [
-        (path, each)
+        (f"{path}." if path else "", each)
         for path, each in player.named_modules()
         if isinstance(each, Embedding) and each.is_part
     ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from counterplay.errors import ConfigError, CounterplayError, LostWorkerError
 from counterplay.extras import needed
+from counterplay.groups import PLACES, check_shards
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,11 +30,7 @@ def train_on_ray(
     with needed("training on Ray", "ray"):
         ray = import_module("ray")
         groups = import_module("ray.util.placement_group")
-    if shards % n_workers:
-        raise ConfigError(
-            f"the number of workers must divide the number of shards; found {n_workers} workers "
-            f"and {shards} shards; change --workers, or --shards"
-        )
+    check_shards(shards, n_workers)
     ray.init(ignore_reinit_error=True, log_to_driver=False)
     room = groups.placement_group([{"CPU": 1}] * n_workers)
     try:
@@ -108,9 +105,8 @@ def _work(
     resume: bool,
 ) -> None:
     """Train as one of the workers."""
-    host, port = address
-    places = {"RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": host, "MASTER_PORT": port}
-    os.environ.update({name: str(value) for name, value in places.items()})
+    places = zip(PLACES, (rank, size, *address), strict=True)
+    os.environ.update({name: str(value) for name, value in places})
     import torch
 
     from counterplay.runs.config import config_of

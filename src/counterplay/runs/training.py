@@ -20,7 +20,7 @@ from counterplay.data.shares import load_share
 from counterplay.data.splits import TRAIN
 from counterplay.errors import ConfigError, CounterplayError, DataError, LostWorkerError
 from counterplay.evaluation.records import EstimateRecord
-from counterplay.groups import ALONE, Group
+from counterplay.groups import ALONE, SHARDS, Group
 from counterplay.learning.config import Weighted
 from counterplay.learning.fitting import fit, threads_for
 from counterplay.learning.methods import MADE, method_of
@@ -85,7 +85,7 @@ def train(
     if group.size > 1 and shards is None:
         raise ConfigError(
             f"several workers need shards to divide among them; found {group.size} workers and no "
-            "shards; give shards=64"
+            f"shards; give shards={SHARDS}"
         )
     asked = asked_for(config, data) | ({} if shards is None else {"shards": shards})
     if group.rank:  # the first worker has the folder

@@ -22,8 +22,8 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from counterplay.errors import ConfigError, CounterplayError, LostWorkerError
-from counterplay.groups import ALONE, Group
+from counterplay.errors import ConfigError, LostWorkerError
+from counterplay.groups import ALONE, PARENT, PLACES, SECONDS, TIMEOUT, Group, is_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-TIMEOUT = "COUNTERPLAY_TIMEOUT"  # seconds that workers wait for each other
-PARENT = "COUNTERPLAY_PARENT"  # the process that started this one, which ends with it
-_PLACES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-_SECONDS = 120.0
 _BEAT = 1.0  # seconds between two signs of life
 _STILL = 5.0  # seconds without one after which a worker counts as gone
 
@@ -42,7 +38,7 @@ _STILL = 5.0  # seconds without one after which a worker counts as gone
 @contextmanager
 def joined() -> Iterator[Group]:
     """Give the group that this process belongs to, and leave it at the end."""
-    if not all(name in os.environ for name in _PLACES):
+    if not is_worker():
         yield ALONE
         return
     group = Workers(*_joined())
@@ -57,11 +53,11 @@ def joined() -> Iterator[Group]:
 def _joined() -> tuple[int, int, Any, float]:
     try:
         rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        seconds = float(os.environ.get(TIMEOUT, _SECONDS))
+        seconds = float(os.environ.get(TIMEOUT, SECONDS))
         if not 0 <= rank < size or not seconds > 0:
             raise ValueError
     except ValueError:
-        found = ", ".join(f"{each}={os.environ.get(each)}" for each in (*_PLACES, TIMEOUT))
+        found = ", ".join(f"{each}={os.environ.get(each)}" for each in (*PLACES, TIMEOUT))
         raise ConfigError(
             f"a worker needs its place among the others in numbers; found {found}; start workers "
             "with --workers, or with torchrun"
@@ -93,7 +89,8 @@ class Workers(Group):
         self._beats = self._turns = 0
         store.set(f"host/{rank}", socket.gethostname())
         self._beat()
-        threading.Thread(target=self._live, daemon=True).start()
+        self._heart = threading.Thread(target=self._live, daemon=True)
+        self._heart.start()
 
     def sum(self, *tensors: Tensor) -> None:
         """Replace each tensor by its sum over all workers, added up in float64."""
@@ -166,17 +163,30 @@ class Workers(Group):
             work()
             self._store.set(key, "done")
             return
-        sign, seen = self._sign(0), time.monotonic()
-        while self._read(key) is None:
-            if self._words(0) is not None or time.monotonic() - seen > self._timeout:
+        done, seen = threading.Event(), time.monotonic()
+
+        def watch() -> None:  # apart: the store may be out of reach, and then it never answers
+            nonlocal seen
+            sign = None
+            while not done.is_set() and self._words(0) is None:
+                if self._read(key) is not None:
+                    done.set()
+                    return
+                if (now := self._sign(0)) != sign:
+                    sign, seen = now, time.monotonic()
+                time.sleep(_BEAT / 5)
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        while not done.wait(_BEAT / 5):
+            waited = time.monotonic() - seen
+            if waited > self._timeout or not (watcher.is_alive() or done.is_set()):
+                done.set()
                 raise LostWorkerError(
-                    f"all {self.size} workers must stay until the end; found "
-                    f"{self._gone(time.monotonic() - seen)}; give the same command again with "
-                    "--resume"
+                    f"all {self.size} workers must stay until the end; found {self._gone(waited)}; "
+                    "give the same command again with --resume"
                 )
-            if self._sign(0) != sign:
-                sign, seen = self._sign(0), time.monotonic()
-            time.sleep(_BEAT / 5)
+        watcher.join()  # a thread that still asks the store at the process's end aborts it
 
     def barrier(self) -> None:
         """Wait until all workers are here."""
@@ -233,7 +243,7 @@ class Workers(Group):
     def failed(self, error: BaseException) -> None:
         """Leave a last word, unless it is only that another one is gone."""
         if not isinstance(error, LostWorkerError):
-            words = str(error) if isinstance(error, CounterplayError) else type(error).__name__
+            words = " ".join(str(error).split()) or type(error).__name__
             if isinstance(error, KeyboardInterrupt):
                 words = "interrupted"
             _within(_BEAT, lambda: self._store.set(f"failed/{self.rank}", f"stopped: {words}"))
@@ -242,6 +252,7 @@ class Workers(Group):
     def left(self) -> None:
         """Leave the group when all is done."""
         self._ended.set()
+        self._heart.join(_BEAT)
         dist.destroy_process_group()
 
     def _live(self) -> None:

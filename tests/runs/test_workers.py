@@ -1,0 +1,77 @@
+"""Who waits for whom, and what is said of who is gone; the store stands for the network."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from torch.distributed import HashStore  # type: ignore[attr-defined] # it is public
+
+from counterplay.errors import DataError, LostWorkerError
+from counterplay.runs import workers
+from counterplay.runs.workers import Workers
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_BEAT", 0.05)
+    monkeypatch.setattr(workers, "_STILL", 0.5)
+    monkeypatch.setenv("MASTER_ADDR", "10.0.0.1")
+
+
+@pytest.fixture
+def both(quick: None) -> Iterator[tuple[Workers, Workers]]:
+    store = HashStore()
+    first, second = (Workers(rank, 2, store, 1.0) for rank in range(2))
+    yield first, second
+    for each in (first, second):
+        each._ended.set()
+
+
+def test_others_wait_for_the_first_one_as_long_as_it_lives(both: tuple[Workers, Workers]) -> None:
+    """Its work takes twice as long as workers wait for one that is silent."""
+    first, second = both
+    done: list[float] = []
+
+    def work() -> None:
+        time.sleep(2)
+        done.append(time.monotonic())
+
+    helper = threading.Thread(target=first.first, args=(work,))
+    helper.start()
+    second.first(lambda: pytest.fail("only the first one works"))
+    assert done
+    assert time.monotonic() >= done[0]
+    helper.join()
+
+
+def test_a_silent_first_worker_is_named(both: tuple[Workers, Workers]) -> None:
+    first, second = both
+    first._ended.set()  # it shows no sign of life from now on
+    with pytest.raises(LostWorkerError, match=r"worker 0 on .* gone without a word.*--resume"):
+        second.first(lambda: None)
+
+
+def test_the_last_words_of_a_worker_are_told(both: tuple[Workers, Workers]) -> None:
+    first, second = both
+    first.failed(DataError("a row cannot be\nread"))
+    with pytest.raises(LostWorkerError, match=r"worker 0 on .* stopped: a row cannot be read"):
+        second.first(lambda: None)
+
+
+def test_a_store_that_never_answers_holds_nobody(quick: None) -> None:
+    class Silent:
+        def set(self, *_: Any) -> None:
+            pass
+
+        def check(self, _: list[str]) -> bool:
+            time.sleep(60)
+            return False
+
+    lonely = Workers(1, 2, Silent(), 0.5)
+    with pytest.raises(LostWorkerError, match=r"worker 0 on 10\.0\.0\.1 out of reach of worker 1"):
+        lonely.first(lambda: None)
+    lonely._ended.set()
