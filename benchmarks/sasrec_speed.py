@@ -18,7 +18,8 @@ from benchmarks.movielens import ABSENT, movielens
 from benchmarks.sasrec import FOLDER, SIZE, given
 from benchmarks.yardsticks import measure
 from counterplay.data.directory import load_split
-from counterplay.learning.methods.softmax import AmongAll, softmax
+from counterplay.learning.config import AmongAll
+from counterplay.learning.methods.softmax import softmax
 from counterplay.models.registry import build
 
 N_USERS = 500  # RecTools' softmax takes minutes an epoch on all of them

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterplay.data.datasets.randomized import read_coat, read_open_bandit
-from counterplay.evaluation.propensities import OpponentSettings
+from counterplay.evaluation.settings import OpponentSettings
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.two_stage import TwoStage
 from reproduction.datasets import public_folder, whole

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
-from counterplay.evaluation.propensities import Contestant, OpponentSettings
-from counterplay.evaluation.stage import Evaluation, Share
+from counterplay.evaluation.propensities import Contestant
+from counterplay.evaluation.settings import Evaluation, OpponentSettings, Share
 from counterplay.learning.config import Game, LinkSettings, Training, Weighted
 from counterplay.learning.methods.acl import acl
 from counterplay.learning.methods.erm import erm

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 import counterplay as cp
 from counterplay.data.directory import load_split, save
 from counterplay.errors import DataError
-from counterplay.evaluation.propensities import OpponentSettings
+from counterplay.evaluation.settings import OpponentSettings
 from counterplay.evaluation.stage import Evaluation, Stage
 from counterplay.learning.config import Game, LinkSettings
 from counterplay.models.registry import ModelSettings

@@ -16,7 +16,8 @@ from counterplay.learning.methods import METHODS, method_of
 from counterplay.learning.methods.erm import Erm
 from counterplay.learning.records import Meter
 from counterplay.models.factorization import GMF
-from counterplay.models.registry import MODELS, build
+from counterplay.models.names import MODELS
+from counterplay.models.registry import build
 from counterplay.models.scorer import History, Scorer
 from counterplay.testing import EstimatorContract, MethodContract, ScorerContract
 

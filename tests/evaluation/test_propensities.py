@@ -15,11 +15,11 @@ from counterplay.data.histories import Histories
 from counterplay.evaluation import propensities
 from counterplay.evaluation.propensities import (
     Contestant,
-    OpponentSettings,
     fitted_propensities,
     own_propensities,
     popularity,
 )
+from counterplay.evaluation.settings import OpponentSettings
 from counterplay.learning.config import Training
 from counterplay.learning.methods.erm import erm
 from counterplay.metrics.scoring import ModelScores

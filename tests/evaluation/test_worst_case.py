@@ -11,8 +11,8 @@ import counterplay as cp
 from counterplay.data.splits import split_at_random
 from counterplay.evaluation.evaluator import compared
 from counterplay.evaluation.propensities import Contestant
+from counterplay.evaluation.settings import DialSettings
 from counterplay.evaluation.stage import Evaluation, Stage
-from counterplay.evaluation.worst_case import DialSettings
 from counterplay.metrics.scoring import TableScores
 from counterplay.simulation.synthetic import Synthetic
 

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from counterplay.learning.losses import LOSSES, LossName
+from counterplay.learning.config import LossName
+from counterplay.learning.losses import LOSSES
 
 ONE, ZERO, SCORE = torch.tensor(1.0), torch.tensor(0.0), torch.tensor(0.5)
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import counterplay as cp
+from counterplay.learning.config import Robust
 from counterplay.learning.method import Method
-from counterplay.learning.methods import METHODS, method_of
+from counterplay.learning.methods import METHODS, method_of, settings_of
 from counterplay.runs.config import config_of, run_config
 from counterplay.runs.training import load_run
 from counterplay.tuning.space import Tuning, first_settings, searched
@@ -126,3 +127,18 @@ def test_tuning_searches_what_it_says(dataset: Path, tmp_path: Path) -> None:
     margins = [trial["settings"]["training.margin"] for trial in method["trials"]]
     assert margins[0] == 0.1  # the default, 0, or the nearest in the space
     assert 0.1 < margins[1] < 2.0
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_settings_that_are_known_before_torch_are_those_of_the_method(name: str) -> None:
+    assert settings_of(name) is method_of(name).settings
+
+
+def test_a_method_that_was_put_in_anothers_place_has_its_own_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Other(Method[Robust]):
+        settings = Robust
+
+    monkeypatch.setitem(METHODS, "erm", Other)
+    assert settings_of("erm") is Robust

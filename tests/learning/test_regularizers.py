@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 import counterplay as cp
 from counterplay.learning.batches import Batches
-from counterplay.learning.config import Game
+from counterplay.learning.config import Game, RegularizerName
 from counterplay.learning.regularizers import (
-    RegularizerName,
     known_distance,
     popularity_distance,
     regularizer_of,

@@ -11,7 +11,8 @@ from torch.nn import functional as F
 
 import counterplay as cp
 from counterplay.learning.batches import Batch, Batches
-from counterplay.learning.methods.softmax import AmongAll, Softmax, softmax
+from counterplay.learning.config import AmongAll
+from counterplay.learning.methods.softmax import Softmax, softmax
 from counterplay.learning.records import Meter
 from counterplay.models.registry import ModelName, build
 from counterplay.testing import MethodContract

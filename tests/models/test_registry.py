@@ -6,8 +6,9 @@ import pytest
 
 from counterplay.data.readers import read
 from counterplay.errors import ConfigError
+from counterplay.models.names import MODELS
 from counterplay.models.popularity import ItemLevel
-from counterplay.models.registry import MODELS, ModelName, build
+from counterplay.models.registry import ModelName, build
 
 from .conftest import NAMES, make_log
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.learning import methods
-from counterplay.models import registry
+from counterplay.models import names
 from counterplay.report.blocks import Items, Pairs, Part
 from counterplay.report.glossary import glossary_section
 from counterplay.study.records import Findings
@@ -32,7 +32,7 @@ def test_each_candidate_has_its_model_and_its_method(record: Findings) -> None:
     assert list(found) == ["pop", "erm", "ps", "acl"]
     for name, sentence in found.items():
         model = "pop" if name == "pop" else "gmf"
-        assert registry.ABOUT[model] in sentence
+        assert names.ABOUT[model] in sentence
         assert sentence.endswith(".")
     assert "learnt" not in found["pop"]  # it has nothing to learn
     for name in ("erm", "ps", "acl"):
@@ -84,5 +84,5 @@ def test_nothing_is_said_of_nothing() -> None:
 
 
 def test_only_known_models_and_methods_are_described() -> None:
-    assert set(registry.ABOUT) <= set(registry.MODELS)
+    assert set(names.ABOUT) <= set(names.MODELS)
     assert set(methods.ABOUT) <= set(methods.METHODS)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import counterplay as cp
 from counterplay.data.datasets.randomized import read_coat
-from counterplay.evaluation.propensities import OpponentSettings
+from counterplay.evaluation.settings import OpponentSettings
 from counterplay.learning.config import Training
 from reproduction.random_ratings import judge_by_random_ratings, summarise_ratings
 from reproduction.rating_candidates import RatingCandidate, RatingComparison

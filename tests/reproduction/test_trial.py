@@ -16,9 +16,9 @@ import counterplay as cp
 from counterplay.data.splits import TEST
 from counterplay.evaluation.propensities import (
     Contestant,
-    OpponentSettings,
     fitted_propensities,
 )
+from counterplay.evaluation.settings import OpponentSettings
 from counterplay.models.registry import ModelSettings
 from counterplay.runs import training as training
 from counterplay.runs.training import load_run, read_record

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from counterplay.errors import ConfigError
 from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.learning.methods import METHODS
-from counterplay.models.registry import MODELS
+from counterplay.models.names import MODELS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

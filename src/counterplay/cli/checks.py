@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from counterplay import places
 from counterplay.cli import console
 from counterplay.cli.options import Json
 from counterplay.cli.worlds import WorldDirectory
@@ -21,6 +22,7 @@ def check_world(
 
     Example: counterplay check-world world
     """
+    places.check_world(world)
     from counterplay.simulation.checks import check_world as checked
     from counterplay.simulation.dials import world_dials
     from counterplay.simulation.store import load_world

@@ -19,16 +19,22 @@ from counterplay.cli.options import (
     Seed,
     several_settings,
 )
-from counterplay.data.files import write_json
 from counterplay.display import named
 from counterplay.errors import ConfigError
 from counterplay.evaluation.estimators import ESTIMATORS
+from counterplay.places import (
+    check_dataset,
+    check_files,
+    check_finished,
+    check_several,
+    check_world,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from counterplay.evaluation.records import ColdRows, Comparison, EvaluationRecord
-    from counterplay.evaluation.stage import Evaluation
+    from counterplay.evaluation.settings import Evaluation
 
 _Cutoffs = Annotated[
     list[int] | None,
@@ -101,12 +107,7 @@ def evaluate(
 
     Example: counterplay evaluate runs/game --k 5 10 --estimators standard robust --gamma 1.5 2
     """
-    from counterplay.runs.candidates import evaluate_run, evaluate_scores
-    from counterplay.runs.policies import value_policy
-
     check_out(out, scores, ending=".json")
-    shares = popularity_share, personal_share
-    settings = _settings(protocol, k, estimator, gamma, part, shares, seed, assignments)
     if (run is None) == (scores is None):
         raise ConfigError(
             "an evaluation needs a run directory or --scores, one of them; found "
@@ -116,7 +117,13 @@ def evaluate(
         raise ConfigError(
             "scores need the dataset that they are for; found none; name it with --data"
         )
-    _check_world(world, log)
+    given = [] if scores is None else [scores]
+    _check(world, log, given, data, random_rows, *([] if run is None else [run]))
+    shares = popularity_share, personal_share
+    settings = _settings(protocol, k, estimator, gamma, part, shares, seed, assignments)
+    from counterplay.runs.candidates import evaluate_run, evaluate_scores
+    from counterplay.runs.policies import value_policy
+
     with console.notes(), console.working("evaluating"):
         if log == "impressions":
             candidate = run or scores
@@ -160,14 +167,15 @@ def compare(
 
     Example: counterplay compare runs/erm runs/game --k 10 --estimators popularity robust
     """
+    check_out(out, *(scores or ()), ending=".json")
+    given = by_stem(scores or ())
+    check_several(runs, given)
+    _check(world, log, scores or (), data, random_rows, *runs)
+    shares = popularity_share, personal_share
+    settings = _settings(protocol, k, estimator, gamma, part, shares, seed, assignments)
     from counterplay.runs import candidates
     from counterplay.runs.policies import compare_policies
 
-    check_out(out, *(scores or ()), ending=".json")
-    _check_world(world, log)
-    shares = popularity_share, personal_share
-    settings = _settings(protocol, k, estimator, gamma, part, shares, seed, assignments)
-    given = by_stem(scores or ())
     with console.notes(), console.working(f"comparing {len(runs) + len(given)} candidates"):
         if log == "impressions":
             result = compare_policies(runs, data, settings, scores=given, random_rows=random_rows)
@@ -178,12 +186,32 @@ def compare(
     _give(result, out, as_json=as_json)
 
 
-def _check_world(world: Path | None, log: str) -> None:
+def _check(
+    world: Path | None,
+    log: str,
+    scores: Sequence[Path],
+    data: Path | None,
+    random_rows: Path | None,
+    *runs: Path,
+) -> None:
+    """Refuse what is not there, or has other columns, before what takes seconds is loaded."""
+    check_world(world)
     if log == "impressions" and world is not None:
         raise ConfigError(
             "a world is for the oracle estimator, which is of clicks; found --world with --log "
             "impressions; leave one of them out"
         )
+    for run in runs:
+        check_finished(run)
+    check_dataset(data)
+    check_files(*scores, random_rows)
+    if scores or random_rows:
+        from counterplay.evaluation.random_rows import check_random_columns
+        from counterplay.evaluation.score_files import check_columns
+
+        for file in scores:
+            check_columns(file)
+        check_random_columns(random_rows)
 
 
 def _settings(
@@ -196,7 +224,7 @@ def _settings(
     seed: int | None,
     assignments: list[str] | None,
 ) -> Evaluation:
-    from counterplay.evaluation.stage import Evaluation
+    from counterplay.evaluation.settings import Evaluation
     from counterplay.settings import configured
 
     options: dict[str, Any] = {
@@ -214,6 +242,8 @@ def _settings(
 
 def _give(result: EvaluationRecord, out: Path | None, *, as_json: bool) -> None:
     if out is not None:
+        from counterplay.data.files import write_json
+
         write_json(result.to_dict(), out)
     if as_json:
         console.print_json(result.to_dict())

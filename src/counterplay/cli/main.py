@@ -6,30 +6,21 @@ import errno
 import os
 import re
 import sys
-import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import counterplay
-from counterplay.cli import console, launching, signals
+from counterplay.cli import console, signals
 from counterplay.cli.arguments import spread
-from counterplay.cli.checks import check_world
-from counterplay.cli.datasets import datasets, download
-from counterplay.cli.evaluate import compare, evaluate
-from counterplay.cli.options import Command, Group
-from counterplay.cli.prepare import prepare
-from counterplay.cli.report import report
-from counterplay.cli.run import demo, run
-from counterplay.cli.serving import export, recommend
-from counterplay.cli.train import train
-from counterplay.cli.tune import tune
+from counterplay.cli.options import Command, Shown
 from counterplay.cli.usage import UsageError, sentence
-from counterplay.cli.worlds import online, simulate
 from counterplay.errors import CheckpointError, ConfigError, CounterplayError, DataError
 from counterplay.groups import is_worker
 
@@ -39,12 +30,61 @@ FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 _FULL = re.compile(r"no space left on device|os error 28|quota exceeded|disk is full", re.I)
 _REFUSED = re.compile(r"permission denied|read-only file system|\bos error \d+", re.I)
 
-COMMANDS: dict[str, list[Callable[..., None]]] = {  # panels of the help, in the order of use
-    "From a log to a decision": [run, report, demo],
-    "Step by step": [prepare, train, tune, evaluate, compare, recommend, export],
-    "Simulated worlds": [simulate, online, check_world],
-    "Public datasets": [datasets, download],
+COMMANDS: dict[str, dict[str, str]] = {  # panels of the help, in the order of use: module of each
+    "From a log to a decision": {"run": "run", "report": "report", "demo": "run"},
+    "Step by step": {
+        "prepare": "prepare",
+        "train": "train",
+        "tune": "tune",
+        "evaluate": "evaluate",
+        "compare": "evaluate",
+        "recommend": "serving",
+        "export": "serving",
+    },
+    "Simulated worlds": {"simulate": "worlds", "online": "worlds", "check-world": "checks"},
+    "Public datasets": {"datasets": "datasets", "download": "datasets"},
 }
+
+
+@cache
+def _command(name: str) -> Any:
+    """Return a command; it is put together when it is asked for, and no other with it."""
+    panel = next(panel for panel, modules in COMMANDS.items() if name in modules)
+    module = import_module(f"counterplay.cli.{COMMANDS[panel][name]}")
+    alone = typer.Typer(add_completion=False)
+    alone.command(name, cls=Command, rich_help_panel=panel)(getattr(module, name.replace("-", "_")))
+    return typer.main.get_command(alone)
+
+
+class _Commands(Mapping[str, Any]):
+    """All commands by name."""
+
+    def __init__(self) -> None:
+        self._names = [name for modules in COMMANDS.values() for name in modules]
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._names:
+            raise KeyError(name)
+        return _command(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class Group(Shown, TyperGroup):
+    """What stands before the commands."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands: Any = _Commands()
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return its own options; whoever names a command first asks for none of them."""
+        return [] if ctx.obj and ctx.obj[0] in self.commands else super().get_params(ctx)
+
 
 app = typer.Typer(
     name=NAME,
@@ -53,9 +93,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _panel, _commands in COMMANDS.items():
-    for _command in _commands:
-        app.command(cls=Command, rich_help_panel=_panel)(_command)
 
 
 def _version(wanted: bool) -> None:
@@ -102,6 +139,8 @@ def main(arguments: list[str] | None = None, asked: typer.Typer = app, name: str
         code, text = signals.exit_code(), signals.SAID
     except Exception as error:
         if os.environ.get(DEBUG):
+            import traceback
+
             traceback.print_exception(error)
         code, text = _account(error, words, name)
     if is_command:
@@ -113,6 +152,8 @@ def main(arguments: list[str] | None = None, asked: typer.Typer = app, name: str
     if signals.received():
         signals.leave()
     if code and is_command and is_worker():
+        from counterplay.cli import launching
+
         launching.leave(code)
     sys.exit(code or 0)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
-from counterplay.models.registry import MODELS
+from counterplay.models.names import MODELS
 
 
 def option(text: str, *names: str, default: bool | str = True, **more: Any) -> Any:
@@ -94,7 +94,7 @@ Overwrite = Annotated[bool, option("Replace what is at --out.", default=False)]
 Json = Annotated[bool, option("Print the result as JSON.", "--json")]
 
 
-class _Shown:
+class Shown:
     """Shows options in the help as readers know them."""
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -102,12 +102,8 @@ class _Shown:
         return _plain(super().get_params(ctx))  # type: ignore[misc] # of the class beside it
 
 
-class Command(_Shown, TyperCommand):
+class Command(Shown, TyperCommand):
     """A command."""
-
-
-class Group(_Shown, TyperGroup):
-    """What stands before the commands."""
 
 
 def _plain(parameters: list[Any]) -> list[Any]:

@@ -13,6 +13,7 @@ import typer
 from counterplay.cli import console, options
 from counterplay.cli.options import option
 from counterplay.errors import ConfigError
+from counterplay.places import check_files
 
 if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
@@ -140,6 +141,12 @@ def prepare(
 
     Example: counterplay prepare clicks.parquet --user uid --item sku --out data/clicks
     """
+    check_files(source, impressions, user_features, item_features)
+    if shards is None and (workers is not None or ray):
+        raise ConfigError(
+            f"{'--ray' if ray else '--workers'} needs ranges of users to share out; found no "
+            "--shards; add --shards 256, or leave it out"
+        )
     from counterplay.data.directory import FILES, save
     from counterplay.data.preparation import Preparation
     from counterplay.data.preparation import prepare as prepare_log
@@ -152,11 +159,6 @@ def prepare(
     if shards is not None:
         _prepare_shards(source, plan, out, shards, workers, ray, overwrite, as_json)
         return
-    if workers is not None or ray:
-        raise ConfigError(
-            f"{'--ray' if ray else '--workers'} needs ranges of users to share out; found no "
-            "--shards; add --shards 256, or leave it out"
-        )
     check_free(out, replacing=FILES if overwrite else None)
     with console.notes() as notes:
         with console.progress(f"reading {source.name}") as bar:

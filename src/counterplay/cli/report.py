@@ -33,10 +33,10 @@ def report(
 
     Example: counterplay report runs/erm runs/game --evaluation result.json --out report.html
     """
-    from counterplay.report.page import write_report
-
     check_out(out, evaluation, ending=".html")
     record = _study(paths, evaluation) or _runs(paths, evaluation)
+    from counterplay.report.page import write_report
+
     write_report(record, out)
     if as_json:
         console.print_json(record.to_dict())
@@ -66,10 +66,6 @@ def _study(paths: list[Path], evaluation: Path | None) -> Findings | None:
 
 def _runs(paths: list[Path], evaluation: Path | None) -> Findings:
     """Return the record of runs, with an evaluation where there is one."""
-    from counterplay.runs.config import training_command
-    from counterplay.runs.record import read_record
-    from counterplay.study.records import Findings, NamedRun
-
     for path in paths:
         if not (path / "run.json").is_file():
             found = "a folder that holds neither" if path.is_dir() else "no folder"
@@ -80,6 +76,10 @@ def _runs(paths: list[Path], evaluation: Path | None) -> Findings:
     if len({path.resolve() for path in paths}) < len(paths):
         named = ", ".join(str(path) for path in paths)
         raise ConfigError(f"a report has each run once; found {named}; name each once")
+    from counterplay.runs.config import training_command
+    from counterplay.runs.record import read_record
+    from counterplay.study.records import Findings, NamedRun
+
     names = [path.resolve().name for path in paths]
     if len(set(names)) < len(names):
         names = [str(path) for path in paths]

@@ -22,7 +22,8 @@ from counterplay.cli.options import (
 )
 from counterplay.display import named
 from counterplay.learning.methods import METHODS
-from counterplay.models.registry import MODELS
+from counterplay.models.names import MODELS
+from counterplay.places import check_files, check_log
 from counterplay.study.field import FIELD
 
 if TYPE_CHECKING:
@@ -121,6 +122,8 @@ def run(
 
     Example: counterplay run clicks.parquet --user uid --item sku --out study
     """
+    check_log(source)
+    check_files(*(scores or ()), random_rows, impressions)
     from counterplay.settings import configured
     from counterplay.study.config import StudyConfig
 

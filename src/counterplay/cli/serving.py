@@ -11,6 +11,8 @@ from counterplay.cli import console
 from counterplay.cli.arguments import check_out
 from counterplay.cli.options import Data, Json, option
 from counterplay.errors import ConfigError
+from counterplay.extras import check_installed
+from counterplay.places import check_dataset, check_files, check_finished
 
 
 def recommend(
@@ -34,8 +36,9 @@ def recommend(
 
     Example: counterplay recommend runs/game --k 10 --out lists.parquet
     """
-    from counterplay.serving import recommend as lists
-
+    check_finished(run)
+    check_dataset(data)
+    check_files(users)
     check_out(out, users)
     lengths = k or [10]
     if len(lengths) > 1:  # other commands take several
@@ -43,6 +46,8 @@ def recommend(
             f"lists must have one length; found {', '.join(map(str, lengths))}; name one, the "
             "longest: ranks cut it"
         )
+    from counterplay.serving import recommend as lists
+
     with console.notes(), console.progress(f"ranking for {run.name}", unit="users") as bar:
         result = lists.recommend(
             run, out, k=lengths[0], data=data, users=users, include_seen=include_seen, progress=bar
@@ -85,6 +90,15 @@ def export(
 
     Example: counterplay export runs/game --out exported --ann --onnx
     """
+    check_finished(run)
+    check_dataset(data)
+    if onnx:
+        check_installed("a model as ONNX", "onnx", "onnx", "onnxruntime", "onnxscript")
+    if ann:
+        check_installed("an index of vectors", "ann", "usearch")
+    from counterplay.data.publishing import check_free
+
+    check_free(out)
     from counterplay.serving.export import export_run
 
     with console.notes(), console.working(f"exporting {run.name}"):

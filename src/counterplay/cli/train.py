@@ -6,10 +6,11 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from counterplay.cli import console, launching, options
+from counterplay.cli import console, options
 from counterplay.cli.options import option, several_settings
 from counterplay.groups import SHARDS, is_worker
 from counterplay.learning.methods import METHODS
+from counterplay.places import check_dataset
 
 _Method = Annotated[
     str | None,
@@ -70,18 +71,10 @@ def train(
 
     Example: counterplay train data/clicks --out runs/game --method acl --candidate gmf
     """
-    if workers is not None and not ray and not is_worker():
-        launching.launch(workers)
-    if is_worker():
-        shards = shards or SHARDS
-        launching.check_size(workers)
-        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # what matters is said in a sentence
-    from counterplay.learning.tracking import tracked
-    from counterplay.notes import tell
-    from counterplay.runs import training
+    check_dataset(data)
+    from counterplay.cli import launching
+    from counterplay.data.publishing import check_free
     from counterplay.runs.config import run_config
-    from counterplay.runs.on_ray import train_on_ray
-    from counterplay.runs.workers import joined
 
     given: dict[str, Any] = {
         "method": method,
@@ -96,6 +89,20 @@ def train(
         "training.seed": seed,
     }
     settings = run_config(config, assignments or (), given)
+    if not resume and not is_worker():
+        check_free(out)
+    if workers is not None and not ray and not is_worker():
+        launching.launch(workers)
+    if is_worker():
+        shards = shards or SHARDS
+        launching.check_size(workers)
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # what matters is said in a sentence
+    from counterplay.learning.tracking import tracked
+    from counterplay.notes import tell
+    from counterplay.runs import training
+    from counterplay.runs.on_ray import train_on_ray
+    from counterplay.runs.workers import joined
+
     if ray:
         with console.notes(), console.working(f"training on {data.name} by Ray"):
             found = train_on_ray(

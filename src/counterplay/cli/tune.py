@@ -9,8 +9,10 @@ from typing import Annotated, Any
 from counterplay.cli import console, options
 from counterplay.cli.options import option, several_settings
 from counterplay.evaluation.estimators import ESTIMATORS
+from counterplay.extras import check_installed
 from counterplay.learning.methods import METHODS
 from counterplay.metrics.formulas import row_metrics
+from counterplay.places import check_dataset
 
 _SELECT = [each.name for each in ESTIMATORS.values() if each.selects]
 _SHOWN = 5  # trials of a method, the best first
@@ -66,8 +68,9 @@ def tune(
 
     Example: counterplay tune data/clicks --out tuned --methods erm acl --trials 20
     """
+    check_dataset(data)
+    check_installed("tuning", "tune", "optuna")
     from counterplay.settings import configured
-    from counterplay.tuning import tuning
     from counterplay.tuning.space import Tuning
 
     given: dict[str, Any] = {
@@ -83,6 +86,8 @@ def tune(
         "seed": seed,
     }
     settings = configured(Tuning, config, assignments or (), given)
+    from counterplay.tuning import tuning
+
     what = f"tuning on {data.name}"
     with (
         console.notes(),

@@ -7,8 +7,6 @@ from typing import Any
 
 import typer
 
-from counterplay.settings import expected
-
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # their parent, public by no name
 
 
@@ -41,6 +39,8 @@ def _said(error: Any, word: str | None) -> tuple[str, list[str]]:
         cause = first.get("ctx", {}).get("error", own)
         if first.get("type", "value_error") == "value_error":  # a sentence: typer's, or ours
             return f"{name} must be valid: {cause}".rstrip("."), []
+        from counterplay.settings import expected
+
         return f"{name} must be {expected(first)}; found {first['input']!r}", []
     commands = list(getattr(command, "commands", ()))
     if commands and word is not None:

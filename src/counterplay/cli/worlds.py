@@ -10,8 +10,8 @@ import typer
 from counterplay.cli import console
 from counterplay.cli.arguments import check_out
 from counterplay.cli.options import Config, Json, Seed, several_settings
-from counterplay.data.files import write_json
 from counterplay.errors import ConfigError
+from counterplay.places import check_dataset, check_finished, check_world
 
 if TYPE_CHECKING:
     from counterplay.data.splits import Split
@@ -128,6 +128,8 @@ def simulate(
 
     Example: counterplay simulate synthetic --out world --confounding 0.5
     """
+    if source != SYNTHETIC:
+        check_dataset(Path(source))
     from counterplay.data.publishing import check_free
     from counterplay.simulation.logs import RATES, check_random_share, check_rates
     from counterplay.simulation.store import FILES
@@ -237,7 +239,10 @@ def online(
 
     Example: counterplay online world runs/erm runs/game --days 14 --out online.json
     """
-    from counterplay.runs.online import online_runs
+    check_world(world)
+    check_dataset(data)
+    for run in runs:
+        check_finished(run)
     from counterplay.settings import configured
     from counterplay.simulation.online import OnlineTest
 
@@ -250,9 +255,13 @@ def online(
         "seed": seed,
     }
     settings = configured(OnlineTest, config, assignments or (), options)
+    from counterplay.runs.online import online_runs
+
     with console.notes(), console.working("testing online"):
         result = online_runs(world, runs, settings, data=data).to_dict()
     if out is not None:
+        from counterplay.data.files import write_json
+
         write_json(result, out)
     if as_json:
         console.print_json(result)

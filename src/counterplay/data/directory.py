@@ -30,6 +30,7 @@ from counterplay.data.publishing import Replaceable, new_directory
 from counterplay.data.splits import Split
 from counterplay.data.vocabulary import Vocabulary
 from counterplay.errors import DataError
+from counterplay.places import check_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -185,12 +186,8 @@ def _load(folder: Path) -> tuple[Interactions, dict[str, Any]]:
 def describe(directory: str | Path) -> dict[str, Any]:
     """Return what `dataset.json` says, if it is as it was written."""
     folder = Path(directory)
+    check_dataset(folder)
     path = folder / DESCRIPTION
-    if not path.exists():
-        raise DataError(
-            f"a dataset directory must hold a readable dataset.json; found none in '{folder}'; "
-            "make one with counterplay prepare"
-        )
     description = read_json(path, "of a dataset directory", remedy=REMEDY, format=FORMAT)
     keys = {"name", "counts", "source", "filter", "split", "fingerprint", "files"}
     if keys - description.keys() or not isinstance(description["files"], dict):

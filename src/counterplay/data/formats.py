@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from counterplay.data.records import BYTE_ORDER_MARK
 from counterplay.errors import CounterplayError, DataError
+from counterplay.places import no_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +54,7 @@ _CHANGED = r"Column\(/(.*)\) changed from string to (\w+) in row (\d+)"
 def format_of(path: Path) -> FileFormat:
     """Tell a file's format by its name."""
     if not path.exists():
-        raise _absent(path)
+        raise no_file(path)
     if path.is_dir():
         raise DataError(
             f"a log must be a file; found the folder '{path}'; name a file in it, say which "
@@ -70,10 +71,6 @@ def format_of(path: Path) -> FileFormat:
     )
 
 
-def _absent(path: Path) -> DataError:
-    return DataError(f"a file must exist to be read; found nothing at '{path}'; check the path")
-
-
 @contextmanager
 def readable(path: Path, kind: str) -> Iterator[None]:
     """Turn what goes wrong while reading a file into one sentence."""
@@ -82,7 +79,7 @@ def readable(path: Path, kind: str) -> Iterator[None]:
     except CounterplayError:
         raise
     except FileNotFoundError:
-        raise _absent(path) from None
+        raise no_file(path) from None
     except UNREADABLE as error:
         what = first_line(error)
         if isinstance(error, pl.exceptions.NoDataError):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
 
 UNTYPED = ("csv", "tsv")
+SHOWN = dict.fromkeys(COLUMNS, ABSENT) | {"user": None, "item": None, "clicked": None}
 _CHOICES = {"format": FileFormat, "time_unit": TimeUnit, "duplicates": Duplicates, "order": Order}
 
 
@@ -111,8 +112,7 @@ def read_impressions(
         user: User-ID column (detected if omitted).
         item: Item-ID column (detected if omitted).
     """
-    wanted = dict.fromkeys(COLUMNS, ABSENT) | {"user": user, "item": item, "clicked": None}
-    return read_table(source, wanted).ordered()
+    return read_table(source, {**SHOWN, "user": user, "item": item}).ordered()
 
 
 def read_table(

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow.parquet as pq
 
-from counterplay.data.formats import FileFormat, Progress, check_content, separator_of
+from counterplay.data.formats import (
+    FileFormat,
+    Progress,
+    check_content,
+    format_of,
+    readable,
+    separator_of,
+)
 from counterplay.data.records import Records, count_lines, count_records
 from counterplay.errors import DataError
 
@@ -74,6 +81,20 @@ def scan(path: Path, kind: FileFormat) -> Scan:
     if kind == "ndjson":
         return scan_ndjson(path)
     return scan_separated(path, "\t" if kind == "tsv" else separator_of(path))
+
+
+def header_of(path: Path) -> list[str] | None:
+    """Return the names of a file's columns at a glance; None where all rows must be looked at."""
+    kind = format_of(path)
+    if kind == "ndjson":
+        return None
+    with readable(path, kind):
+        check_content(path, kind)
+        if kind == "parquet":
+            return pl.scan_parquet(path, glob=False).collect_schema().names()
+        separator = "\t" if kind == "tsv" else separator_of(path)
+        frame = pl.scan_csv(path, separator=separator, infer_schema=False, glob=False)
+        return [name.strip(_AROUND) for name in frame.collect_schema().names()]
 
 
 def scan_separated(

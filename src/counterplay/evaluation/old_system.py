@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
-
-from counterplay.evaluation.propensities import Contestant
-from counterplay.models.given import GivenExposure
-
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from counterplay.evaluation.propensities import Contestant
     from counterplay.simulation.world import World
 
 NAME = "old system"
@@ -37,6 +33,10 @@ class Exposing:
 
 def old_system(world: World) -> Contestant:
     """Return the world's logging policy as a contestant: whoever imitates it does well offline."""
+    import torch
+
+    from counterplay.evaluation.propensities import Contestant
+    from counterplay.models.given import GivenExposure
 
     def shown(users: Tensor, items: Tensor) -> Tensor:
         found = world.propensity(users.cpu().numpy(), items.cpu().numpy())

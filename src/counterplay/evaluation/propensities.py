@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from counterplay.errors import ConfigError, CounterplayWarning, DataError
 from counterplay.learning.batches import Batches, PairBatches
-from counterplay.learning.config import Game, LinkSettings
 from counterplay.learning.fitting import STILL
 from counterplay.learning.methods.erm import erm
 from counterplay.learning.methods.opponent import opponent
@@ -20,8 +18,6 @@ from counterplay.metrics.calibration import logistic_fit
 from counterplay.metrics.estimation import popularity_propensities
 from counterplay.metrics.scoring import ModelScores
 from counterplay.models.link import Link
-from counterplay.models.popularity import ItemLevel
-from counterplay.models.registry import ModelSettings
 from counterplay.models.table import Calibrated
 from counterplay.seeding import Streams
 
@@ -31,74 +27,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
+    from counterplay.evaluation.settings import OpponentSettings
+    from counterplay.learning.config import Game
     from counterplay.metrics.scoring import Scores
+    from counterplay.models.registry import ModelSettings
     from counterplay.models.scorer import Scorer
     from counterplay.progress import Steps
 
 _ROWS = 1 << 12  # whose propensities are computed at a time
 _CALIBRATED = 1 << 16  # rows that are enough to fit a slope and an intercept
-_CLICKS_FLOOR, _RATINGS_FLOOR = 0.01, 0.2
-_STEPS = 32  # in an epoch of the opponent, at least
-
-
-class OpponentSettings(BaseModel):
-    """The exposure model of an evaluation, where a candidate does not bring its own.
-
-    Attributes:
-        kind: item has a logit an item; low-rank is a GMF of `dim`; own is of the candidate's own
-            class and size (given scores and pop have none: a GMF), and may learn taste along
-            with exposure. A shared opponent is of the first candidate's class.
-        dim: Of low-rank.
-        alpha: Strength of its regularizer.
-        floor: The smallest propensity; by default 0.01 for clicks and 0.2 for ratings, which came
-            nearest to the truth on worlds and on Coat.
-        rate: Learning rate.
-        epochs: Maximum number; it stops when the objective stands still.
-        n_negatives: Sampled items a row.
-        batch_size: Rows a batch, at most; a short log has smaller ones, to be learnt from at all.
-        as_trained: Take the exposure model that each run was trained with, and fit none.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    kind: Literal["item", "low-rank", "own"] = "item"
-    dim: Annotated[int, Field(ge=1)] = 2
-    alpha: Annotated[float, Field(ge=0)] = 1.0
-    floor: Annotated[float, Field(gt=0, lt=1)] | None = None
-    rate: Annotated[float, Field(gt=0)] = 0.02
-    epochs: Annotated[int, Field(ge=1)] = 50
-    n_negatives: Annotated[int, Field(ge=1)] = 4
-    batch_size: Annotated[int, Field(ge=1)] = 8192
-    as_trained: bool = False
-
-    @model_validator(mode="before")
-    @classmethod
-    def _own(cls, given: object) -> object:
-        """Read "own" as the exposure model of each run."""
-        return {"as_trained": True} if given == "own" else given
-
-    def game(self, log: Interactions, seed: int) -> Game:
-        """Return how to fit it."""
-        floor = self.floor or (_RATINGS_FLOOR if log.is_explicit else _CLICKS_FLOOR)
-        return Game(
-            loss="squared" if log.is_explicit else "logistic",
-            link=LinkSettings(with_outcome=False, floor=floor, learn=False),
-            seed=seed,
-            exposure_rate=self.rate,
-            batch_size=min(self.batch_size, max(1, len(log) // _STEPS)),
-            **self.model_dump(exclude={"kind", "dim", "floor", "batch_size", "as_trained"}),
-        )
-
-    def build(self, log: Interactions, seed: int, own: ModelSettings | None = None) -> Scorer:
-        """Return a fresh one; `own` says what the candidate is."""
-        if self.kind == "item":
-            return ItemLevel(log.n_users, log.n_items)
-        generator = Streams(seed).torch("opponent")
-        if self.kind == "low-rank":
-            return ModelSettings(dim=self.dim, use_features=False).build(log, generator)
-        if own is None or own.name == "pop":
-            own = ModelSettings(use_features=False)
-        return own.build(log, generator)
 
 
 @dataclass(frozen=True, slots=True)

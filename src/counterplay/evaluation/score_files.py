@@ -11,15 +11,17 @@ import polars as pl
 
 from counterplay.data.formats import format_of, readable
 from counterplay.data.identifiers import stands_for_none
-from counterplay.data.scans import scan
+from counterplay.data.scans import header_of, scan
 from counterplay.errors import CounterplayWarning, DataError
-from counterplay.metrics.scoring import TableScores
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
     from counterplay.data.vocabulary import Vocabulary
+    from counterplay.metrics.scoring import TableScores
 
 COLUMNS = ("user", "item", "score")
 
@@ -36,11 +38,7 @@ def read_scores(
     """
     frame = table if isinstance(table, pl.DataFrame) else _read(Path(table))
     name = "the frame" if isinstance(table, pl.DataFrame) else f"'{table}'"
-    _must(
-        all(name in frame.columns for name in COLUMNS),
-        f"columns {', '.join(frame.columns)}",
-        "name the columns user, item and score",
-    )
+    _check_names(frame.columns)
     user, item = (
         vocabulary.encode(_ids(frame[name], vocabulary))
         for name, vocabulary in (("user", log.users), ("item", log.items))
@@ -73,7 +71,24 @@ def read_scores(
             f"left out {int((~known).sum()):,} of {len(known):,} scores in {name}: their users are "
             f"not in the dataset, the first is {first!r}"
         )
+    from counterplay.metrics.scoring import TableScores
+
     return TableScores(user, item, score, log.n_items)
+
+
+def check_columns(path: Path) -> None:
+    """Refuse a file that has not the columns of scores, where a glance tells."""
+    names = header_of(path)
+    if names is not None:
+        _check_names(names)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    _must(
+        all(name in names for name in COLUMNS),
+        f"columns {', '.join(names)}",
+        "name the columns user, item and score",
+    )
 
 
 def _read(path: Path) -> pl.DataFrame:

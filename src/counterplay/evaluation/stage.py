@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from counterplay.data.impressions import held_out_clicks, tells_apart
 from counterplay.data.splits import PARTS, TEST, VALIDATION
 from counterplay.errors import ConfigError
-from counterplay.evaluation.estimators import ESTIMATORS, RANDOMISED, known
+from counterplay.evaluation.estimators import ESTIMATORS, RANDOMISED
 from counterplay.evaluation.impressions import (
     DOUBLY_ROBUST,
     Imputed,
@@ -20,21 +19,14 @@ from counterplay.evaluation.impressions import (
     imputed,
     shown_case,
 )
-from counterplay.evaluation.propensities import Contestant, OpponentSettings
 from counterplay.evaluation.random_rows import unseen_random_rows
 from counterplay.evaluation.records import Comparison
-from counterplay.evaluation.worst_case import DialSettings, WorstCase, worst_case
+from counterplay.evaluation.settings import Evaluation as Evaluation  # noqa: TC001 - with Stage
+from counterplay.evaluation.worst_case import WorstCase, worst_case
 from counterplay.metrics.comparison import comparisons
 from counterplay.metrics.estimation import finite, weights_of
-from counterplay.metrics.intervals import BEYOND, resamples_needed
-from counterplay.metrics.measures import (
-    SMALLER_IS_BETTER,
-    Protocol,
-    RowMetric,
-    ranking_metrics,
-    rating_errors,
-)
-from counterplay.metrics.ranks import MEMORY, full_ranks, sampled_candidates, sampled_ranks
+from counterplay.metrics.measures import SMALLER_IS_BETTER, ranking_metrics, rating_errors
+from counterplay.metrics.ranks import full_ranks, sampled_candidates, sampled_ranks
 from counterplay.metrics.sensitivity import turned
 from counterplay.seeding import Streams
 
@@ -45,72 +37,10 @@ if TYPE_CHECKING:
 
     from counterplay.data.interactions import Interactions
     from counterplay.data.splits import Split
+    from counterplay.evaluation.propensities import Contestant
+    from counterplay.evaluation.settings import EstimatorName
     from counterplay.progress import Steps
     from counterplay.simulation.world import World
-
-EstimatorName = Annotated[str, AfterValidator(known)]
-Share = Annotated[float, Field(gt=0, lt=1)]
-
-
-class Evaluation(BaseModel):
-    """What to evaluate, and how.
-
-    Attributes:
-        protocol: full ranks among all unseen items; sampled among `n_negatives` of them.
-        n_negatives: Of the sampled protocol.
-        metrics: Of a row's rank; ratings have their own.
-        k: Cutoffs.
-        estimators: Which; see the guide.
-        normalise: Whether to divide by the sum of the weights instead of the number of rows.
-        clip: Propensities below it are raised to it.
-        exponent: Of popularity, in its estimator.
-        floor: The smallest propensity of that estimator.
-        gamma: Factors by which the odds of exposure may be off, for the bands.
-        level: Of the intervals.
-        n_resamples: Of the bootstrap; the higher the level, the more it needs.
-        part: Which rows; test is for the end.
-        opponent: The exposure model of the estimators propensity and opponent; "own" is that of
-            each run, whose candidates are then not compared.
-        dials: Which exposures are held possible, for dials and robust.
-        memory: Bytes of scores at a time.
-        seed: Of all streams.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    protocol: Protocol = "full"
-    n_negatives: Annotated[int, Field(ge=1)] = 100
-    metrics: Annotated[tuple[RowMetric, ...], Field(min_length=1)] = ("hit", "ndcg", "mrr")
-    k: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)] = (10,)
-    estimators: Annotated[tuple[EstimatorName, ...], Field(min_length=1)] = (
-        "standard",
-        "popularity",
-        "dials",
-        "robust",
-    )
-    normalise: bool = True
-    clip: Share | None = None
-    exponent: float = 1.0
-    floor: Share = 0.01
-    gamma: tuple[Annotated[float, Field(ge=1)], ...] = ()
-    level: Share = 0.95
-    n_resamples: Annotated[int, Field(validate_default=True)] = 1000
-    part: Literal["test", "validation"] = "test"
-    opponent: OpponentSettings = OpponentSettings()
-    dials: DialSettings = DialSettings()
-    memory: Annotated[int, Field(ge=1)] = MEMORY
-    seed: Annotated[int, Field(ge=0)] = 0
-
-    @field_validator("n_resamples")
-    @classmethod
-    def _enough(cls, n_resamples: int, info: ValidationInfo) -> int:
-        level = info.data.get("level")  # absent if it is wrong itself
-        if level is not None and n_resamples < resamples_needed(level):
-            raise ValueError(
-                f"intervals at the level {level:.12g} need n_resamples of "
-                f"{resamples_needed(level):,} or more, so that {BEYOND} lie beyond each end"
-            )
-        return n_resamples
 
 
 class Stage:

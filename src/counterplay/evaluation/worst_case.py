@@ -11,10 +11,9 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
 
 from counterplay.data.impressions import without_organic
 from counterplay.errors import CounterplayWarning, DataError
@@ -26,79 +25,23 @@ from counterplay.evaluation.records import (
     RandomDials,
 )
 from counterplay.metrics.click_model import N_NEGATIVES, ClickModel, fit_click_model
-from counterplay.metrics.dials import (
-    GAMMAS,
-    LAMBDAS,
-    POINT,
-    Box,
-    Surface,
-    propensities,
-    surface,
-)
+from counterplay.metrics.dials import Box, Surface, propensities, surface
 from counterplay.metrics.estimation import finite
 from counterplay.metrics.intervals import top_share
 from counterplay.metrics.item_sums import candidate_ranks
-from counterplay.metrics.random_rows import GAMMA_GRID, LAMBDA_GRID, FittedDials, fit_dials
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
     from counterplay.evaluation.propensities import Contestant
     from counterplay.evaluation.records import Key
     from counterplay.evaluation.stage import Stage
     from counterplay.metrics.click_model import Exposures
+    from counterplay.metrics.random_rows import FittedDials
 
 ROBUST = "robust"
-Share = Annotated[float, Field(ge=0, le=1)]
-MAP = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)  # λ that a map of a lead shows, beyond the box too
 _FOLDS = 2  # of users, where there are no other rows to fit the click model on
-
-
-class DialSettings(BaseModel):
-    """Which exposures are held possible; by default every share of popularity, λ to 0.4.
-
-    Attributes:
-        popularity_share: γ, if it is known: which share of popularity is exposure.
-        personal_share: λ, if it is known: which share of the personal part of clicks is exposure.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    popularity_share: Share | None = None
-    personal_share: Share | None = None
-
-    def box(self) -> Box:
-        """Return the dials that the worst case is taken over, and the likeliest of them."""
-        gamma, lam = self.popularity_share, self.personal_share
-        point = POINT[0] if gamma is None else gamma, POINT[1] if lam is None else lam
-        return Box.grid(
-            GAMMAS if gamma is None else (gamma,), LAMBDAS if lam is None else (lam,), point
-        )
-
-    def map(self) -> Box:
-        """Return the dials of the box, and those around it that a map shows."""
-        box = self.box()
-        gammas = sorted({*GAMMAS, *(gamma for gamma, _ in box.dials)})
-        lambdas = sorted({*MAP, *(lam for _, lam in box.dials)})
-        return Box.grid(gammas, lambdas, box.point)
-
-    def lambdas(self, *, random: bool) -> tuple[float, ...]:
-        """Return every λ that a click model must be fitted for."""
-        more = LAMBDA_GRID if random and self.personal_share is None else ()
-        return tuple(sorted({*self.map().lambdas, *more}))
-
-    def fitted(self, rows: Exposures, clicked: NDArray[np.bool_]) -> FittedDials:
-        """Return the dials that random rows leave possible; a share that is known stays."""
-        gamma, lam = self.popularity_share, self.personal_share
-        return fit_dials(
-            rows,
-            clicked,
-            gammas=GAMMA_GRID if gamma is None else (gamma,),
-            lambdas=LAMBDA_GRID if lam is None else (lam,),
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
 from .batches import Batch as Batch
+from .config import AmongAll as AmongAll
 from .config import Bounded as Bounded
 from .config import FromShown as FromShown
 from .config import Game as Game
@@ -21,7 +22,6 @@ from .methods.ps import ps as ps
 from .methods.rd import rd as rd
 from .methods.relmf import relmf as relmf
 from .methods.shown import shown as shown
-from .methods.softmax import AmongAll as AmongAll
 from .methods.softmax import softmax as softmax
 from .records import Epoch as Epoch
 from .records import Fit as Fit

@@ -7,20 +7,19 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from counterplay.learning.losses import LossName
-from counterplay.learning.regularizers import RegularizerName
-
 Positive = Annotated[int, Field(ge=1)]
 NotNegative = Annotated[float, Field(ge=0)]
 Rate = Annotated[float, Field(gt=0)]
 Discount = Annotated[float, Field(ge=1)]
 Recipe = Literal["paper", "stable"]
+LossName = Literal["logistic", "hinge", "exponential", "squared"]  # of `learning.losses.LOSSES`
+RegularizerName = Literal["feedback", "exposure", "popularity", "known"]
 
 
 class Training(BaseModel):
     """What all methods share."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # one method is used
 
     epochs: Positive = 50  #: Maximum number of epochs.
     batch_size: Positive = 8192  #: Queries per batch.
@@ -41,6 +40,19 @@ class Training(BaseModel):
         """Return the part that plain learning knows, for the exposure model's own stage."""
         shared = {name: getattr(self, name) for name in Training.model_fields}
         return Training(**shared | {"loss": "logistic"})
+
+
+class AmongAll(Training):
+    """What a softmax adds."""
+
+    n_negatives: Annotated[int, Field(ge=0, le=0)] = 0  #: None: the batch has a sample of its own.
+    n_shared: Annotated[int, Field(ge=1)] = 512  #: Items that are drawn for a batch; n.
+
+    @model_validator(mode="after")
+    def _has_a_loss_of_its_own(self) -> AmongAll:
+        if self.loss != "logistic":
+            raise ValueError(f"a softmax is a loss of its own, and goes with no loss={self.loss}")
+        return self
 
 
 class FromShown(Training):

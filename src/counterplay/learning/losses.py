@@ -5,7 +5,7 @@ Implicit feedback has outcomes 1 and 0, read as the signs of the margin m = ±f.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from torch.nn import functional as F
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LossName = Literal["logistic", "hinge", "exponential", "squared"]
+    from counterplay.learning.config import LossName
 
 
 def _against(y: Tensor, f: Tensor) -> Tensor:

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import torch
 
 from counterplay.display import RANGE, Convertible, Shown, flat, pairs
 from counterplay.groups import ALONE, Group
@@ -153,6 +152,8 @@ class Meter:
 
     def _reduce(self) -> None:
         """Take up what waits: a few large steps are faster than many small ones."""
+        import torch
+
         for n, n_here, means in self._means:
             for name, value in means.items():
                 self._sum(name, n * float(value), n_here)
@@ -234,6 +235,8 @@ class Meter:
 
     def _scaled(self) -> list[Tensor]:
         """Return the weights as the loss sees them, one flat tensor a group of places."""
+        import torch
+
         groups = self._weights[0][2]
         if not groups:
             return [torch.cat([weights.reshape(-1) for _, weights, _ in self._weights])]

@@ -7,7 +7,7 @@ gradient from them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from counterplay.learning.batches import Batch
     from counterplay.learning.config import Game
     from counterplay.models.link import Link
-
-RegularizerName = Literal["feedback", "exposure", "popularity", "known"]
 
 KnownExposure = Callable[[Tensor, Tensor], Tensor]  # users [B], items [B, K] to propensities
 Regularizer = Callable[["Batch", Tensor, "Link"], Tensor]  # g's scores [B, 1 + n_negatives]

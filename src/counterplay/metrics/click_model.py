@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from scipy.special import logsumexp, softmax
 
 from counterplay.errors import ConfigError, DataError
 from counterplay.metrics.item_sums import (
@@ -256,6 +255,8 @@ def conditional_logit(features: Floats, ridge: Floats) -> Floats:
         features: Of the choices, the one that was made first, `[n, J, P]`.
         ridge: Of each coefficient, `[P]`.
     """
+    from scipy.special import softmax
+
     relative = features - features[:, :1]  # the choice that was made has the score 0
     found = np.zeros(features.shape[2])
     best = _log_likelihood(relative, found, ridge)
@@ -275,6 +276,8 @@ def conditional_logit(features: Floats, ridge: Floats) -> Floats:
 
 
 def _log_likelihood(relative: Floats, coefficients: Floats, ridge: Floats) -> float:
+    from scipy.special import logsumexp
+
     scores = relative @ coefficients
     penalty = float(ridge @ coefficients**2) / 2
     return -float(logsumexp(scores, axis=1).sum()) - penalty

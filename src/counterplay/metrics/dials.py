@@ -19,8 +19,6 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.special import ndtr, ndtri
 
 from counterplay.errors import ConfigError, DataError
 
@@ -141,6 +139,8 @@ class Surface:
 
     def _chance(self, first: str, second: str) -> float:
         """Return the greatest probability over the box that chance alone puts the first so far."""
+        from scipy.special import ndtr
+
         one, other = self._place(first), self._place(second)
         if self.differing[one, other] < _FEWEST:
             return 1.0
@@ -215,6 +215,8 @@ def surface(
         users: Of the rows, `[n]`.
         box: By default γ from 0 to 1 and λ from 0 to 0.4.
     """
+    from scipy.sparse import csr_array
+
     box = box or Box()
     table = _checked(values, exposures, users)
     if not (users[1:] >= users[:-1]).all():
@@ -276,6 +278,8 @@ def _checked(
 
 
 def _quantile(level: float) -> float:
+    from scipy.special import ndtri
+
     if not 0.5 < level < 1:
         raise ConfigError(
             f"the level of an interval must lie between 0.5 and 1; found {level:g}; give 0.95"

@@ -1,4 +1,4 @@
-"""Models by name, and a model with its size as configurations hold it."""
+"""A model with its size, as configurations hold it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from counterplay.errors import ConfigError
+from counterplay.models.names import MODELS
 from counterplay.settings import configured
 
 if TYPE_CHECKING:
@@ -16,29 +17,6 @@ if TYPE_CHECKING:
 
     from counterplay.data.interactions import Interactions
     from counterplay.models.scorer import Scorer
-
-MODELS: dict[str, str | type[Scorer]] = {  # places, so that torch is loaded only when used
-    "pop": "counterplay.models.popularity:Popularity",
-    "cf": "counterplay.models.factorization:CF",
-    "gmf": "counterplay.models.factorization:GMF",
-    "mlp": "counterplay.models.neural:MLP",
-    "ncf": "counterplay.models.neural:NCF",
-    "attn": "counterplay.models.attention:Attention",
-    "ease": "counterplay.models.ease:Ease",
-    "knn": "counterplay.models.neighbours:Neighbours",
-    "ials": "counterplay.models.als:Als",
-}
-ABOUT = {  # what a report says of a candidate; a model that is not here goes by its name
-    "pop": "what is popular, the same for everybody",
-    "cf": "matrix factorization with biases",
-    "gmf": "generalised matrix factorization",
-    "mlp": "a neural network on vectors of user and item",
-    "ncf": "a factorization and a neural network, added up",
-    "attn": "self-attention over what a user did last",
-    "ease": "a linear model that predicts each item from a user's others",
-    "knn": "items that the same users choose, by their cosine",
-    "ials": "matrix factorization by alternating least squares",
-}
 
 
 def known(name: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.learning.methods import ABOUT as METHODS
-from counterplay.models.registry import ABOUT as MODELS
+from counterplay.models.names import ABOUT as MODELS
 from counterplay.report.blocks import Block, Items, Pairs, Part, Section
 
 if TYPE_CHECKING:

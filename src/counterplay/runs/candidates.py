@@ -17,6 +17,7 @@ from counterplay.evaluation.random_rows import random_rows_of
 from counterplay.evaluation.stage import Evaluation, Stage
 from counterplay.metrics.scoring import ModelScores
 from counterplay.notes import noted, tell
+from counterplay.places import check_several
 from counterplay.runs.training import load_run, read_record, taught_by
 from counterplay.simulation.store import load_world, source_of
 
@@ -117,16 +118,6 @@ def compare(
             *staged(runs, data, how, scores=scores, world=world, random_rows=random_rows)
         )
     return _with(notes, found)
-
-
-def check_several(runs: Sequence[str | Path], scores: Mapping[str, Table] | None) -> None:
-    """Refuse to compare what is not several candidates, a run among them."""
-    n_candidates = len(runs) + len(scores or {})
-    if len({Path(run).resolve() for run in runs}) < len(runs) or not runs or n_candidates < 2:
-        named = ", ".join([*map(str, runs), *(scores or {})]) or "none"
-        raise ConfigError(
-            f"a comparison needs two different candidates or more; found {named}; name another"
-        )
 
 
 def _with(notes: Sequence[str], found: EvaluationRecord) -> EvaluationRecord:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 from counterplay.errors import ConfigError
 from counterplay.learning.config import Game, Training
-from counterplay.learning.methods import MADE, method_of
+from counterplay.learning.methods import MADE, known, method_of, settings_of
 from counterplay.metrics.measures import Protocol, RowMetric
 from counterplay.models.registry import ModelSettings
 from counterplay.settings import configured, leaves
@@ -26,12 +26,7 @@ if TYPE_CHECKING:
     from counterplay.seeding import Streams
 
 
-def _known(name: str) -> str:
-    method_of(name)
-    return name
-
-
-Method = Annotated[str, AfterValidator(_known)]  # of METHODS, or one's own as module:name
+Method = Annotated[str, AfterValidator(known)]  # of METHODS, or one's own as module:name
 
 
 class ValidationSettings(BaseModel):
@@ -92,7 +87,7 @@ class RunConfig(BaseModel):
             if role not in MADE:
                 model: ModelSettings = getattr(self, role, self.exposure)
                 method_of(self.method).check_player(role, model.kind)
-        kind = method_of(self.method).settings
+        kind = settings_of(self.method)
         strange = sorted(self.training.model_fields_set - kind.model_fields.keys())
         if strange:
             raise ConfigError(
@@ -128,7 +123,7 @@ def config_of(values: dict[str, Any]) -> RunConfig:
 def kind_of(values: dict[str, Any]) -> type[RunConfig]:
     """Return the kind of configuration that has the settings of the method it names."""
     try:
-        settings = method_of(str(values.get("method", "acl"))).settings
+        settings = settings_of(str(values.get("method", "acl")))
     except ConfigError:  # validation says so, and where
         return RunConfig
     return RunConfig if issubclass(Game, settings) else _with(settings)

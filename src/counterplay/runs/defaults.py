@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from counterplay.data.interactions import Interactions
     from counterplay.data.splits import Split
-    from counterplay.evaluation.stage import Evaluation
+    from counterplay.evaluation.settings import Evaluation
 
 _STEPS, _BATCH = 32, (256, 8192)  # steps of an epoch at least, and the size of a batch
 _MANY_STEPS, _LONGEST_BATCH = 512, 32768  # where an epoch has more steps, batches grow again

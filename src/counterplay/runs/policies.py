@@ -16,7 +16,8 @@ from counterplay.evaluation.score_files import read_scores
 from counterplay.evaluation.stage import Evaluation
 from counterplay.metrics.scoring import ModelScores
 from counterplay.notes import noted, tell
-from counterplay.runs.candidates import check_several, check_trained_on, names_of
+from counterplay.places import check_several
+from counterplay.runs.candidates import check_trained_on, names_of
 from counterplay.runs.training import load_run, read_record, taught_by
 
 if TYPE_CHECKING:

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import Field, ValidationError, field_serializer
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
 from counterplay.data.directory import describe
 from counterplay.data.files import check_digest, difference, digest_of, read_json, write_json
@@ -25,7 +23,7 @@ from counterplay.errors import CheckpointError, DataError
 from counterplay.evaluation.records import EstimateRecord, Number, Record, Text
 from counterplay.learning.methods import method_of
 from counterplay.learning.records import Epoch
-from counterplay.models.link import Link
+from counterplay.places import check_finished
 from counterplay.runs.config import RunConfig, config_of
 from counterplay.seeding import Streams
 
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
 
     from counterplay.data.interactions import Interactions
     from counterplay.learning.config import Weighted
+    from counterplay.models.link import Link
     from counterplay.models.scorer import Scorer
 
 FORMAT = 2
@@ -99,22 +98,7 @@ class RunRecord(Shown, Record):
 def read_record(directory: str | Path, *, remedy: str = _AGAIN) -> RunRecord:
     """Return the record of a finished run."""
     folder = Path(directory)
-    try:
-        exists = (folder / RECORD).is_file()
-    except OSError:
-        exists = False
-    if not exists:
-        found, advice = "none", "train with counterplay train, or let it go on with --resume"
-        runs = sorted(each.parent.name for each in folder.glob("runs/*/run.json"))
-        if runs:
-            found = "a study with " + ", ".join(runs)
-            advice = f"name one of its runs, such as '{folder / 'runs' / runs[0]}'"
-        elif not folder.is_dir():
-            found, advice = "no folder", "name another"
-        raise DataError(
-            f"a run directory must hold a readable run.json; found {found} in '{directory}'; "
-            f"{advice}"
-        )
+    check_finished(folder)
     values = read_json(folder / RECORD, "the record of a run", remedy=remedy, format=FORMAT)
     given: Any = values.get("configuration")
     within = ["configuration"]
@@ -144,6 +128,11 @@ def load_run(
     directory: str | Path, train: Interactions
 ) -> tuple[Scorer, Scorer | None, Link | None]:
     """Return the candidate, the exposure model and the link of a run on its training rows."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    from counterplay.models.link import Link
+
     record, path = check_run(directory), Path(directory) / MODEL
     config = record.configuration
     try:
@@ -232,6 +221,8 @@ def write_run(folder: Path, record: RunRecord, states: Mapping[str, Tensor]) -> 
 
     Returns the record with the digest of the model.
     """
+    from safetensors.torch import save_file
+
     tensors = {name: value.detach().cpu().contiguous().clone() for name, value in states.items()}
     with new_file(folder / MODEL) as path:
         save_file(tensors, path)

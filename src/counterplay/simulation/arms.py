@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from counterplay.display import Convertible, Shown, named
 from counterplay.metrics.estimation import finite
@@ -190,6 +189,8 @@ def measured(
 
     `wanted` are the clicks that users would have given on all unseen items in their sessions.
     """
+    from scipy.special import ndtri
+
     length = clicks.shape[1]
     n = np.bincount(arm, minlength=n_arms)
     fair = examination ** -np.arange(float(length))
@@ -215,6 +216,8 @@ def change(found: Measure, control: Measure, level: float) -> Change:
         >>> round(change(better, control, 0.95).p_value, 4)
         0.0455
     """
+    from scipy.special import ndtr, ndtri
+
     value = found.value - control.value
     error = (found.variance / found.n + control.variance / control.n) ** 0.5
     half = float(ndtri((1 + level) / 2)) * error

@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import expit, log_ndtr, ndtr, ndtri
 
 from counterplay.data.vocabulary import mixed
 
@@ -33,6 +32,8 @@ def mean_sigmoid(logits: Numbers, deviation: float) -> Numbers:
         >>> mean_sigmoid(np.array([-2.0, 0.0, 2.0]), 1.0).round(4)
         array([0.1555, 0.5   , 0.8445])
     """
+    from scipy.special import expit
+
     if not deviation:
         plain: Numbers = expit(logits)
         return plain
@@ -62,6 +63,8 @@ def mean_capped(logs: Numbers, deviation: float) -> Numbers:
         >>> mean_capped(np.array([0.0, -1.0]), 0.0).round(3)
         array([1.   , 0.368])
     """
+    from scipy.special import log_ndtr, ndtr
+
     if deviation < _LEAST:
         return np.exp(np.minimum(logs, 0))
     z = logs / deviation
@@ -77,6 +80,8 @@ def _means(deviation: float) -> tuple[float, Numbers]:
     The sum of a normal and a logistic number is below z with that mean. One of the two is summed
     over a grid, the narrower: such sums converge faster than any power of the step.
     """
+    from scipy.special import expit, ndtr
+
     cell = max(1.0, deviation / 4) / _CELLS
     z = cell * np.arange(-_CELLS * _REACH, _CELLS * _REACH + 1.0)
     total = np.zeros((4, len(z)))
@@ -115,6 +120,8 @@ def normal(key: int, users: Indices, items: Indices) -> Numbers:
         >>> bool(together[1, 0] == normal(7, np.array(2), np.array(3)))
         True
     """
+    from scipy.special import ndtri
+
     with np.errstate(over="ignore"):  # wrapping around is what hashes do
         start = mixed(np.array(key % 2**64, dtype=np.uint64) + _STEP)
         pair = (users.astype(np.uint64) << _HIGH) | items.astype(np.uint64)

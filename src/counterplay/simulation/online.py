@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
-from scipy.special import log_ndtr
 
 from counterplay.errors import ConfigError, DataError
 from counterplay.metrics.recommendations import top_k
@@ -150,6 +149,8 @@ class _Drawn:
         return found + self._noise(users, np.arange(found.shape[1])[None])
 
     def _noise(self, users: Indices, items: Indices) -> Numbers:
+        from scipy.special import log_ndtr
+
         noise: Numbers = -np.log(-log_ndtr(normal(self.key, users[:, None], items)))
         return self.temperature * noise
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from scipy.special import expit
 
 from counterplay.errors import ConfigError
 from counterplay.simulation.chance import mean_capped, mean_sigmoid
@@ -76,6 +75,8 @@ class Scored:
         self, users: Indices, items: Indices | None, shift: Numbers | float = 0.0
     ) -> Numbers:
         """Return `a_u · σ(s + shift)`."""
+        from scipy.special import expit
+
         shares: Numbers = expit(self._scores(users, items) + shift)
         shares *= self.activity[users, None]
         return shares
@@ -88,6 +89,8 @@ class Scored:
 
     def prominence(self, users: Indices, items: Indices | None) -> Numbers:
         """Return `σ(s)`, whatever the user's activity."""
+        from scipy.special import expit
+
         prominence: Numbers = expit(self._scores(users, items))
         return prominence
 
@@ -136,6 +139,8 @@ class Exponential:
 
     def prominence(self, users: Indices, items: Indices | None) -> Numbers:
         """Return `σ(logit)`, untempered."""
+        from scipy.special import expit
+
         prominence: Numbers = expit(scores_of(self.logits, users, items))
         return prominence
 

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtri
 
 from counterplay.errors import ConfigError, DataError
 from counterplay.simulation.chance import bisected
@@ -158,6 +157,8 @@ def smallest_effect(
 
 def _smallest(variance: float, level: float, power: float, scale: float | None) -> float:
     """Return the difference that is found with a power, when its estimate has a variance."""
+    from scipy.special import ndtri
+
     error = float(np.sqrt(variance))
     if scale is None:
         half = float(ndtri((1 + level) / 2)) * error

@@ -24,6 +24,7 @@ from counterplay.data.formats import first_line
 from counterplay.data.publishing import Replaceable, new_directory
 from counterplay.data.vocabulary import Vocabulary
 from counterplay.errors import ConfigError, DataError
+from counterplay.places import check_world
 from counterplay.seeding import Streams
 from counterplay.simulation.factors import Factors
 from counterplay.simulation.policies import Exponential, Mixture, Scored
@@ -152,12 +153,8 @@ def source_of(directory: str | Path) -> str:
 
 
 def _read(folder: Path) -> dict[str, Any]:
+    check_world(folder)
     path = folder / DESCRIPTION
-    if not path.exists():
-        raise DataError(
-            f"a world directory must hold a readable world.json; found none in '{folder}'; make "
-            "one with counterplay simulate"
-        )
     return read_json(path, "of a world directory", remedy=_REMEDY, format=FORMAT)
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
-from scipy.special import expit
 
 from counterplay.seeding import Streams
 from counterplay.simulation.chance import bisected
@@ -109,6 +108,8 @@ class Synthetic(WorldSettings):
 
 def _constant(mean_relevance: float, *deviations: float) -> float:
     """Return the logit at which `E[σ(logit + normal)]` is the wanted mean."""
+    from scipy.special import expit
+
     spread = float(np.sqrt(np.square(deviations).sum()))
     nodes, shares = np.polynomial.hermite_e.hermegauss(33)
 

@@ -15,16 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from pydantic import Field
-from scipy.special import expit
 
 from counterplay.errors import ConfigError, DataError
 from counterplay.learning.config import Training
-from counterplay.learning.methods.erm import erm
-from counterplay.models.factorization import CF
 from counterplay.seeding import Streams
 from counterplay.simulation.chance import bisected, mean_capped
 from counterplay.simulation.factors import Factors, scores_of
-from counterplay.simulation.feedback import factors_of
 from counterplay.simulation.policies import Exponential
 from counterplay.simulation.world import NotNegative, Positive, World, WorldSettings
 
@@ -156,6 +152,10 @@ class TwoStage(WorldSettings):
 
     def _factors(self, log: Interactions, config: Training, name: str) -> Factors:
         """Return the factors of matrix factorization, fitted to a log."""
+        from counterplay.learning.methods.erm import erm
+        from counterplay.models.factorization import CF
+        from counterplay.simulation.feedback import factors_of
+
         generator = Streams(self.seed).torch("initial", name)
         model = CF(log.n_users, log.n_items, dim=self.dim, generator=generator)
         erm(model, log, config)
@@ -168,6 +168,8 @@ def with_clicks(world: World, wanted: float) -> World:
     They are `Σ E[σ(taste + ε1) · min(1, p · e^ε2)]` over all pairs, or a sample of them in a large
     world: some items for every user, evenly from the popular to the rare.
     """
+    from scipy.special import expit
+
     assert isinstance(world.policy, Exponential)
     policy = replace(world.policy, offset=0.0)
     log_p, logits, weights = _sampled(world, policy)

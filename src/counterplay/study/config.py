@@ -14,7 +14,7 @@ from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.estimators import ESTIMATORS, trusted
 from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
 from counterplay.evaluation.random_rows import random_rows_of, unseen_random_rows
-from counterplay.evaluation.stage import Evaluation
+from counterplay.evaluation.settings import Evaluation
 from counterplay.learning.config import Training
 from counterplay.learning.methods import method_of
 from counterplay.models.registry import ModelName, ModelSettings
@@ -25,7 +25,6 @@ from counterplay.runs.defaults import (
     training_for,
     validation_for,
 )
-from counterplay.runs.validating import check_cutoff
 from counterplay.simulation.online import OnlineTest
 from counterplay.study.field import (
     FIELD,
@@ -107,6 +106,8 @@ class StudyConfig(BaseModel):
 
     def check(self, split: Split, *, world: bool) -> Evaluation:
         """Refuse, before anything is trained, what cannot end well; return how to evaluate."""
+        from counterplay.runs.validating import check_cutoff
+
         self._check_names(world=world)
         self._check_rows(split)
         losses = set()

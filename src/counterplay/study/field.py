@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from counterplay.errors import ConfigError
 from counterplay.learning.methods import METHODS, method_of
-from counterplay.models.registry import MODELS, ModelSettings
+from counterplay.models.names import MODELS
 
 if TYPE_CHECKING:
     from counterplay.data.splits import Split
@@ -90,6 +90,7 @@ def _is_file(word: str) -> bool:
 def at_once(model: str) -> bool:
     """Tell whether a model is computed from a log at once; such a model predicts no ratings."""
     from counterplay.models.popularity import Popularity
+    from counterplay.models.registry import ModelSettings
     from counterplay.models.solved import Solved
 
     return issubclass(ModelSettings(name=model).kind, Popularity | Solved)
@@ -150,6 +151,8 @@ def field_for(split: Split, *, ratings: bool) -> tuple[str, ...]:
 
 def too_large(word: str, n_items: int) -> str | None:
     """Return why a candidate has no room for so many items, if so."""
+    from counterplay.models.registry import ModelSettings
+
     model = entrant_of(word).model
     if model is not None:
         size = ModelSettings(name=model)

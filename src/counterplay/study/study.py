@@ -22,16 +22,10 @@ from counterplay.data.profiling import profile
 from counterplay.data.publishing import check_free, working_directory
 from counterplay.data.splits import Split
 from counterplay.errors import ConfigError, DataError
-from counterplay.evaluation.deployment import OnlineRecord, deployed
-from counterplay.evaluation.diagnostics import diagnostics
-from counterplay.evaluation.evaluator import compared
-from counterplay.evaluation.given_scores import check_scores
-from counterplay.evaluation.old_system import old_system
 from counterplay.evaluation.records import EvaluationRecord
 from counterplay.metrics.formulas import row_metrics
 from counterplay.notes import noted, tell
-from counterplay.runs import training
-from counterplay.runs.candidates import staged
+from counterplay.places import check_log
 from counterplay.study.config import StudyConfig
 from counterplay.study.records import (
     BESIDE,
@@ -56,7 +50,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from counterplay.data.interactions import Interactions
-    from counterplay.evaluation.stage import Evaluation
+    from counterplay.evaluation.deployment import OnlineRecord
+    from counterplay.evaluation.settings import Evaluation
     from counterplay.progress import Steps
 
 
@@ -95,7 +90,10 @@ def run(
     with noted() as more:
         random = config.random(split, how)
     notes += more
-    check_scores(config.scores, split, how, random)
+    if config.scores:
+        from counterplay.evaluation.given_scores import check_scores
+
+        check_scores(config.scores, split, how, random)
     on_read(split)
     log = {"log": split.interactions.fingerprint, "split": split.fingerprint}
     plan = plan.model_copy(update={"log": log, "command": command, "notes": tuple(notes)})
@@ -146,6 +144,12 @@ def _evaluated(
     progress: Steps,
 ) -> tuple[EvaluationRecord, OnlineRecord | None]:
     """Evaluate all candidates; in a world, test them online first, and write down what came."""
+    from counterplay.evaluation.deployment import deployed
+    from counterplay.evaluation.diagnostics import diagnostics
+    from counterplay.evaluation.evaluator import compared
+    from counterplay.evaluation.old_system import old_system
+    from counterplay.runs.candidates import staged
+
     places, online = [folder / "runs" / name for name in config.names], None
     with noted() as notes:
         stage, contestants = staged(
@@ -164,8 +168,8 @@ def _evaluated(
 
 def _plan(place: Path | None, config: StudyConfig) -> Plan:
     """Return what is to be done, and of which files."""
-    if place is not None and not place.exists():
-        raise DataError(f"a study needs a log; found nothing at '{place}'; name a file or a folder")
+    if place is not None:
+        check_log(place)
     beside = (config.random_rows, config.preparation.impressions)
     files = (place, *config.scores.values(), *beside)
     given = [each for each in files if each is not None]
@@ -232,6 +236,8 @@ def _trained(
     name: str, data: Path, folder: Path, split: Split, config: StudyConfig, progress: Steps
 ) -> NamedRun:
     """Train a candidate, or let its training go on; return its record."""
+    from counterplay.runs import training
+
     place, wanted = folder / "runs" / name, config.run(name, split)
     epochs = wanted.training.epochs
     if not (place / "run.json").exists():
@@ -256,6 +262,8 @@ def _summary(
     evaluation: EvaluationRecord,
     online: OnlineRecord | None,
 ) -> StudyRecord:
+    from counterplay.runs import training
+
     log = split.interactions
     return StudyRecord(
         name=log.name,

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from counterplay.data.splits import split_at_random
-from counterplay.evaluation.propensities import Contestant, OpponentSettings
+from counterplay.evaluation.propensities import Contestant
+from counterplay.evaluation.settings import OpponentSettings
 from counterplay.evaluation.stage import Evaluation, Stage
 from counterplay.metrics.ranks import hide
 from counterplay.metrics.scoring import ModelScores

@@ -8,8 +8,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from counterplay.errors import ConfigError
 from counterplay.evaluation.estimators import ESTIMATORS, known
-from counterplay.evaluation.propensities import OpponentSettings
-from counterplay.evaluation.stage import Evaluation, Share
+from counterplay.evaluation.settings import Evaluation, OpponentSettings, Share
 from counterplay.learning.config import Game
 from counterplay.learning.methods import method_of
 from counterplay.metrics.measures import Protocol, RowMetric

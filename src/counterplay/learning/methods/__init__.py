@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from counterplay.errors import ConfigError
 
 if TYPE_CHECKING:
+    from counterplay.learning.config import Training
     from counterplay.learning.method import Method
 
 METHODS: dict[str, str | type[Method[Any]]] = {  # names, so that torch is loaded only when used
@@ -39,8 +40,38 @@ ABOUT = {  # what a report says of a candidate; a method that is not here goes b
     "relmf": "relevance, estimated from clicks divided by propensities",
     "dr": "ratings, with errors imputed where nobody rated and propensities where somebody did",
 }
+SETTINGS = {  # of `learning.config`, so that options are checked before torch is loaded; a method
+    # that is not here says its own
+    "erm": "Training",
+    "softmax": "AmongAll",
+    "ps": "Weighted",
+    "acl": "Game",
+    "shown": "FromShown",
+    "ips": "Inverse",
+    "dro": "Robust",
+    "rd": "Bounded",
+    "relmf": "Relevance",
+    "dr": "Joint",
+}
 # Players that a method makes itself; others are given.
 MADE = ("link", "examination", "item_losses", "benchmark")
+
+
+def known(name: str) -> str:
+    """Return the name of a method, or the place of one's own; refuse another one."""
+    if not isinstance(METHODS.get(name), str):
+        method_of(name)
+    return name
+
+
+def settings_of(name: str) -> type[Training]:
+    """Return the kind of settings that a method has."""
+    if not (isinstance(METHODS.get(name), str) and name in SETTINGS):
+        return method_of(name).settings
+    from counterplay.learning import config
+
+    kind: type[Training] = getattr(config, SETTINGS[name])
+    return kind
 
 
 def method_of(name: str) -> type[Method[Any]]:

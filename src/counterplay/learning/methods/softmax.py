@@ -9,14 +9,13 @@ smaller than the number of items, S is all of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import torch
-from pydantic import Field, model_validator
 
 from counterplay.errors import DataError
-from counterplay.learning.config import Training
+from counterplay.learning.config import AmongAll
 from counterplay.learning.fitting import FitOptions, fit
 from counterplay.learning.method import Method
 from counterplay.seeding import Streams
@@ -30,19 +29,6 @@ if TYPE_CHECKING:
     from counterplay.learning.batches import Batch
     from counterplay.learning.records import Fit, Meter
     from counterplay.models.scorer import Scorer
-
-
-class AmongAll(Training):
-    """What a softmax adds."""
-
-    n_negatives: Annotated[int, Field(ge=0, le=0)] = 0  #: None: the batch has a sample of its own.
-    n_shared: Annotated[int, Field(ge=1)] = 512  #: Items that are drawn for a batch; n.
-
-    @model_validator(mode="after")
-    def _has_a_loss_of_its_own(self) -> AmongAll:
-        if self.loss != "logistic":
-            raise ValueError(f"a softmax is a loss of its own, and goes with no loss={self.loss}")
-        return self
 
 
 class Softmax(Method[AmongAll]):
