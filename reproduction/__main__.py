@@ -17,7 +17,7 @@ from counterplay.errors import ConfigError
 from reproduction.experiments import EXPERIMENTS
 from reproduction.experiments import app as experiments
 from reproduction.jobs import Plan
-from reproduction.reproduce import Reproduction, check_name
+from reproduction.reproduce import REPRODUCIBLE, Reproduction, check_name
 from reproduction.sections import write_page
 
 NAME = "python -m reproduction"
@@ -42,7 +42,7 @@ def _known(name: str) -> str:
 Name = Annotated[
     str,
     typer.Argument(
-        help="table1, table2, table3, figure-a1, figure-a2, figure-a3 or figure-a4.",
+        help=f"One of {', '.join(REPRODUCIBLE)}.",
         callback=_known,
         is_eager=True,
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,8 +12,12 @@ from counterplay.data.datasets import dataset_at
 from counterplay.data.directory import save
 from counterplay.data.filters import without_duplicates
 from counterplay.data.preparation import Preparation, prepare
+from counterplay.data.publishing import new_directory
 from counterplay.data.splits import Split, leave_last_two_out
 from counterplay.errors import ConfigError, CounterplayWarning, DataError
+from counterplay.simulation.authors import Authors
+from counterplay.simulation.store import save_world
+from counterplay.simulation.store import source_of as source_of_world
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.two_stage import TwoStage
 from counterplay.simulation.writing import write_world
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from counterplay.data.interactions import Interactions
+    from counterplay.simulation.authors import SecondStage
 
 # The paper's filter; MovieLens-1M came filtered.
 _FILTER = {"items_above": 20, "users_above": 20, "users_below": 1000}
@@ -29,6 +34,8 @@ DISTINCT = "-distinct"
 RATES = (1.0, 0.02, 0.1)  # of a world's rounds: training, validation, test
 _SMALL_RATES = (1.0, 0.1, 0.5)  # of a synthetic world's, whose rounds have fewer clicks
 SYNTHETIC = "synthetic"  # worlds that are made of nothing
+AUTHORS = "-authors"  # worlds as the paper's public code makes them, the second stage forgotten
+AUTHORS_USED = "-authors-used"  # the same, with held-out rows by the second stage
 _WORLD = re.compile(r"(?P<source>.+)-world-(?P<seed>\d+)")
 
 
@@ -44,6 +51,8 @@ SOURCES = {
     "lastfm": Source("LastFM", filtered=True),
     "goodbooks": Source("goodbooks-10k", filtered=True),
     "goodreads": Source("Goodreads", filtered=True),
+    f"ml-1m{AUTHORS}": Source("MovieLens-1M, the authors' worlds", filtered=False),
+    f"ml-1m{AUTHORS_USED}": Source("The authors' worlds, second stage used", filtered=False),
     SYNTHETIC: Source("Synthetic worlds", filtered=False),
     "ml-100k": Source("MovieLens-100K", filtered=False),
     "coat": Source("Coat", filtered=False),
@@ -64,11 +73,16 @@ class Place:
 
     def has(self, source: str) -> bool:
         """Tell whether what data are made of is there; synthetic worlds need nothing."""
-        return source == SYNTHETIC or self.found(source) is not None
+        return source == SYNTHETIC or self.found(public_name(source)) is not None
 
     def prepared(self, data: str) -> Path:
         """Return the folder of prepared data; a world's log is in it."""
         return self.out / "data" / data
+
+    def world(self, data: str) -> Path:
+        """Return the folder of a world."""
+        folder = self.prepared(data)
+        return folder / "world" if is_authors(data) else folder
 
     def log(self, data: str) -> Path:
         """Return the dataset directory to train on."""
@@ -107,10 +121,20 @@ def is_world(data: str) -> bool:
     return _WORLD.fullmatch(data) is not None
 
 
+def is_authors(data: str) -> bool:
+    """Tell whether data are the log of a world of the authors."""
+    return is_world(data) and public_name(source_of(data)) != source_of(data)
+
+
 def source_of(data: str) -> str:
     """Return what prepared data are made of: a public dataset, or nothing."""
     world = _WORLD.fullmatch(data)
     return world["source"] if world else data.removesuffix(DISTINCT)
+
+
+def public_name(source: str) -> str:
+    """Return the public dataset that the authors' worlds are made of; of others, itself."""
+    return source.removesuffix(AUTHORS_USED).removesuffix(AUTHORS)
 
 
 def make(data: str, place: Place) -> None:
@@ -127,6 +151,9 @@ def make(data: str, place: Place) -> None:
         warnings.simplefilter("ignore", CounterplayWarning)  # pages say how data are split
         if world:
             seed, source = int(world["seed"]), world["source"]
+            if public_name(source) != source:
+                write_authors(source, seed, place, place.prepared(data))
+                return
             if source == SYNTHETIC:
                 made, rates = Synthetic(seed=seed).world(), _SMALL_RATES
             else:
@@ -136,6 +163,19 @@ def make(data: str, place: Place) -> None:
             save(_split(data, place), place.prepared(data))
 
 
+def write_authors(source: str, seed: int, place: Place, out: Path) -> None:
+    """Write a world of the authors, what it is judged by, what held-out rows are from, its log."""
+    second: SecondStage = "used" if source.endswith(AUTHORS_USED) else "forgotten"
+    made = Authors(seed=seed, second_stage=second).stages(whole(public_name(source), place))
+    with new_directory(out) as folder:
+        save_world(made.world, folder / "world")
+        save_world(made.held_out, folder / "held-out")
+        save_world(made.judge, folder / "judge")
+        log = replace(made.split.interactions, source=source_of_world(folder / "world"))
+        save(replace(made.split, interactions=log), folder / "log")
+
+
+@lru_cache(maxsize=2)
 def whole(source: str, place: Place) -> Interactions:
     """Return a public dataset, filtered, without a split."""
     found = prepare(public_folder(source, place), _plan(source, "none"))

@@ -22,7 +22,8 @@ from counterplay.runs.candidates import evaluate_run, staged
 from counterplay.runs.training import versions
 from counterplay.simulation.store import load_world
 from counterplay.simulation.values import Relevance, demand, gains, true_values
-from reproduction.datasets import RATES, is_world
+from reproduction.authors import authors_metrics
+from reproduction.datasets import RATES, is_authors, is_world
 from reproduction.jobs import RandomisedJob, TrainJob, WorldJob
 from reproduction.offline import judged, tried
 
@@ -135,14 +136,16 @@ def _config(job: TrainJob, place: Place) -> RunConfig:
     )
     if job.method.exposure != "oracle":
         return config
-    truth = TruePropensities(name="pop", world=load_world(place.prepared(job.data)))
+    truth = TruePropensities(name="pop", world=load_world(place.world(job.data)))
     return config.model_copy(update={"exposure": truth})
 
 
 def _evaluated(job: TrainJob, place: Place) -> list[dict[str, Any]]:
     """Return the estimates among sampled and among all unseen items, and in a world the truth."""
     run, data = place.out / "work" / job.key, place.log(job.data)
-    world = place.prepared(job.data) if is_world(job.data) else None
+    if is_authors(job.data):
+        return authors_metrics(run, job.data, place)
+    world = place.world(job.data) if is_world(job.data) else None
     found = []
     for protocol in ("sampled", "full"):
         config = Evaluation(

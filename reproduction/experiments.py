@@ -30,6 +30,7 @@ from reproduction import (
     random_clicks,
     randomised,
     recipes,
+    theory,
     trials,
     trials_opponent,
     trials_settings,
@@ -68,6 +69,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "learners": learners,
     "models-settings": models_settings,
     "models": models,
+    "theory": theory,
 }
 ABOUT = (
     "# What methods and estimators are worth",

@@ -8,8 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from counterplay.learning.config import Recipe
 from counterplay.models.registry import ModelName, ModelSettings
-from counterplay.runs.config import Method, RunConfig, ValidationSettings
+from counterplay.runs.config import Method, RunConfig, ValidationSettings, config_of
 from counterplay.runs.defaults import training_for
+from reproduction.separate import NAME as SEPARATE
 
 if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
@@ -18,7 +19,7 @@ Settings = tuple[tuple[str, float], ...]  # by the names below
 # The grids of the appendix without our defaults, those next to them first. Its ℓ2 strengths are of
 # a loss summed over a batch, and ours is a mean: they are divided by the size of a batch. It names
 # no numbers of attention heads.
-_SPACE: dict[str, tuple[float, ...]] = {
+SPACE: dict[str, tuple[float, ...]] = {
     "rate": (0.005, 0.05, 0.001, 0.1),
     "l2": (0.05, 0.1, 0.01, 0.2, 0.0, 0.3),
     "heads": (2,),
@@ -27,6 +28,18 @@ _SPACE: dict[str, tuple[float, ...]] = {
 }
 # The paper judges among 100 sampled items, and so epochs and settings are chosen.
 _PAPERS = ValidationSettings(protocol="sampled", metric="hit", k=10, n_negatives=100)
+# What the authors' public code trains with, where ours can do the same. Its ℓ2 of 1e-7 is next to
+# nothing; its game takes turns by epochs, bounds the opponent's gain, and multiplies y by g in the
+# link: these three are not here. Five epochs of g alone come first.
+_CODE = {"epochs": 10, "batch_size": 2048, "l2": 0.0, "rate": 0.01, "optimizer": "lazy"}
+_OF_CODE: dict[str, dict[str, Any]] = {
+    "erm": _CODE,
+    "ps": _CODE
+    | {"recipe": "paper", "link": {"floor": 0.1, "learn": False, "with_outcome": False}},
+    "acl": _CODE
+    | {"recipe": "paper", "link": {"floor": 0.1}, "alpha": 0.5, "exposure_rate": 0.01}
+    | {"warmup": 5, "epochs": 15},
+}
 DOUBLED: dict[Method, int] = {"erm": 2, "ps": 1, "acl": 1}  # so that parameters are alike
 _NAMES = {"pop": "Pop", "attn": "Attn", "oracle": "oracle"}
 
@@ -95,7 +108,7 @@ class TableMethod(BaseModel):
             return ()
         turn, place = divmod(number - 1, len(self.tuned))
         name = self.tuned[place]
-        return ((name, _SPACE[name][turn % len(_SPACE[name])]),)
+        return ((name, SPACE[name][turn % len(SPACE[name])]),)
 
     def run_config(
         self, settings: Settings, train: Interactions, *, seed: int, epochs: int, patience: int
@@ -104,21 +117,32 @@ class TableMethod(BaseModel):
         chosen = dict(self.fixed) | dict(settings)
         epochs = 1 if self.candidate == "pop" else epochs
         training = training_for(train, seed=seed, epochs=epochs, patience=patience)
-        if self.method != "erm":
+        if "code" in chosen and self.candidate != "pop":
+            training |= _OF_CODE[self.method]
+        elif self.method != "erm":
             training["recipe"] = self.recipe
-        if "l2" in chosen:
-            training["l2"] = chosen["l2"] / training["batch_size"]
-        if "with_outcome" in chosen:
-            training["link"] = {"with_outcome": bool(chosen["with_outcome"])}
+        for name in ("l2", "exposure_l2"):
+            if name in chosen:
+                training[name] = chosen[name] / training["batch_size"]
+        link = {name: bool(chosen[name]) for name in ("with_outcome", "learn") if name in chosen}
+        if link:
+            training["link"] = training.get("link", {}) | link
         for name in ("rate", "alpha", "exposure_rate"):
             if name in chosen:
                 training[name] = chosen[name]
+        if "lazy" in chosen:
+            training["optimizer"] = "lazy"
+        if "objective" in chosen:
+            training["stop_by"] = "objective"
         size: dict[str, Any] = {"dim": self.dim, "heads": int(chosen.get("heads", 1))}
         models = {"candidate": ModelSettings(name=self.candidate, use_features=False, **size)}
         if self.method != "erm" and self.exposure != "oracle":
             models["exposure"] = ModelSettings(name=self.exposure, use_features=False, **size)
-        whole = {"method": self.method, "training": training, "validation": _PAPERS, **models}
-        return RunConfig.model_validate(whole)
+        own = self.method == "ps" and not {"exposure_rate", "exposure_l2"}.isdisjoint(chosen)
+        method = SEPARATE if own else self.method
+        return config_of(
+            {"method": method, "training": training, "validation": _PAPERS, **models}
+        )
 
 
 def baselines(names: tuple[ModelName, ...], dim: int) -> list[TableMethod]:

@@ -79,7 +79,8 @@ def _hours(seconds: float) -> str:
 def _methods_page(result: dict[str, Any]) -> list[str]:
     cells = result["cells"]
     worlds = any(cell["column"] == "truth" for cell in cells)
-    lines = [_COLUMNS, ""] + ([_WORLDS, ""] if worlds else [])
+    said = result.get("about") or [_COLUMNS, *([_WORLDS] if worlds else [])]
+    lines = [line for each in said for line in (each, "")]
     lines += effects_page(result.get("effects", []))
     for dataset in dict.fromkeys(cell["dataset"] for cell in cells):
         of_it = [cell for cell in cells if cell["dataset"] == dataset]
@@ -150,7 +151,8 @@ def _printed(cell: dict[str, Any]) -> str:
 
 def _value(cell: dict[str, Any]) -> str:
     if cell["value"] is None:
-        return str(cell["state"])
+        missing = cell.get("missing_seconds")
+        return str(cell["state"]) + (f" ({missing:,.0f} s)" if missing else "")
     digits = _digits(cell["value"])
     text = f"{cell['value']:.{digits}f}"
     if cell["deviation"] is not None:

@@ -80,7 +80,11 @@ ONLINE_ERRORS = {  # of offline estimates to online results, eight models; table
 # Hit@10 among 100 clean negatives on MovieLens-1M below which a baseline is a bug or badly tuned.
 AT_LEAST = {"pop": 45.0, "cf": 64.0, "mlp": 64.0, "ncf": 66.0, "gmf": 66.0, "attn": 82.0}
 
-STAND_INS = {"goodbooks": GOODREADS}  # whose printed numbers are shown beside which data
+STAND_INS = {  # whose printed numbers are shown beside which data
+    "goodbooks": GOODREADS,
+    "ml-1m-authors": ML_1M,
+    "ml-1m-authors-used": ML_1M,
+}
 
 
 def printed(tables: tuple[str, ...], dataset: str, method: str, metric: str) -> Printed | None:

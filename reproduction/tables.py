@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from reproduction.agreement import mean_over_repetitions
+from reproduction.budget import expected_seconds
 from reproduction.claims import claims_of
 from reproduction.datasets import DISTINCT, source_of, world_of
 from reproduction.effects import effects_of, ess_of
 from reproduction.jobs import Plan, TrainJob
 from reproduction.paper import printed
+from reproduction.selection import SEED, selected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from counterplay.data.jobs import Job, Result, Results
     from reproduction.datasets import Place
     from reproduction.methods import Settings, TableMethod
+    from reproduction.selection import Selected
 
 METRICS = (("hit", 10), ("ndcg", 10), ("hit", 5))
 _REPEATING = ("lastfm",)  # whose users come back to the same items
@@ -57,6 +60,9 @@ class MethodTable:
         worlds: Whether methods learn from logs of worlds, a world a seed.
         methods: Of a plan.
         history: Whether every epoch is kept.
+        measured: How cells are measured, where not as usual.
+        about: What its page says first, where not as usual.
+        by_appendix: Whether settings are selected as in the appendix, with a seed of their own.
     """
 
     name: str
@@ -66,11 +72,14 @@ class MethodTable:
     worlds: bool
     methods: Callable[[Plan], list[TableMethod]]
     history: bool = False
+    measured: tuple[Column, ...] = ()
+    about: tuple[str, ...] = ()
+    by_appendix: bool = False
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """How cells are measured."""
-        return _WORLDS if self.worlds else _REAL
+        return self.measured or (_WORLDS if self.worlds else _REAL)
 
     def jobs(self, plan: Plan, results: Results) -> list[Job]:
         """Return all jobs that are known by now: the repetitions once their trials are over."""
@@ -78,7 +87,7 @@ class MethodTable:
         for dataset in self.datasets:
             for strict in _variants(dataset, self.columns):
                 for method in self.methods(plan):
-                    found += self._trials(plan, dataset, method, strict)
+                    found += self._trials(plan, results, dataset, method, strict)
         for dataset in self.datasets:
             for strict in _variants(dataset, self.columns):
                 for method in self.methods(plan):
@@ -100,7 +109,8 @@ class MethodTable:
             for cell in self._cells(plan, results, place, dataset, method, column)
         ]
         effects = effects_of(self.jobs(plan, results), results)
-        return {"cells": cells, "effects": effects, "claims": claims_of(self.name, cells)}
+        about = {"about": list(self.about)} if self.about else {}
+        return {"cells": cells, "effects": effects, "claims": claims_of(self.name, cells)} | about
 
     def runs(self, plan: Plan, results: Results) -> list[dict[str, Any]]:
         """Return the best run of every method with the first seed, where epochs are kept."""
@@ -108,7 +118,7 @@ class MethodTable:
             return []
         best = {
             f"{dataset}: {method.name}": best_trial(
-                self._trials(plan, dataset, method, strict=False), results
+                self._trials(plan, results, dataset, method, strict=False), results
             )
             for dataset in self.datasets
             for method in self.methods(plan)
@@ -131,9 +141,19 @@ class MethodTable:
             history=self.history,
         )
 
+    def _selected(
+        self, plan: Plan, results: Results, dataset: str, method: TableMethod, strict: bool
+    ) -> Selected:
+        def make(each: TableMethod, settings: Settings) -> TrainJob:
+            return self._job(plan, dataset, each, strict, settings, SEED)
+
+        return selected(method, results, make, plan.trials)
+
     def _trials(
-        self, plan: Plan, dataset: str, method: TableMethod, strict: bool
+        self, plan: Plan, results: Results, dataset: str, method: TableMethod, strict: bool
     ) -> list[TrainJob]:
+        if self.by_appendix:
+            return self._selected(plan, results, dataset, method, strict).trials
         n = plan.trials if method.tuned else 1
         return [
             self._job(plan, dataset, method, strict, method.trial(number), 0) for number in range(n)
@@ -143,19 +163,22 @@ class MethodTable:
         self, plan: Plan, results: Results, dataset: str, method: TableMethod, strict: bool
     ) -> list[TrainJob]:
         """Return the jobs with the best settings; the first is the trial that had them."""
-        best = best_trial(self._trials(plan, dataset, method, strict), results)
-        if best is None:
+        if self.by_appendix:
+            settings = self._selected(plan, results, dataset, method, strict).settings
+        else:
+            best = best_trial(self._trials(plan, results, dataset, method, strict), results)
+            settings = None if best is None else best.settings
+        if settings is None:
             return []
         return [
-            self._job(plan, dataset, method, strict, best.settings, seed)
-            for seed in range(plan.seeds)
+            self._job(plan, dataset, method, strict, settings, seed) for seed in range(plan.seeds)
         ]
 
     def _cells(
         self, plan: Plan, results: Results, place: Place, dataset: str, method: TableMethod,
         column: Column,
     ) -> list[dict[str, Any]]:  # fmt: skip
-        trials = self._trials(plan, dataset, method, column.strict)
+        trials = self._trials(plan, results, dataset, method, column.strict)
         jobs = self._repetitions(plan, results, dataset, method, column.strict)
         done = {job.seed: found for job in jobs if (found := results.of(job)) is not None}
         failures = [text for job in jobs or trials if (text := results.failure(job)) is not None]
@@ -186,6 +209,10 @@ class MethodTable:
             "n_trials": sum(results.of(job) is not None for job in trials),
             "parameters": next((found["parameters"] for found in done.values()), None),
             "seconds": round(sum(found["seconds"] for found in done.values()), 1),
+            "missing_seconds": expected_seconds(
+                results, dataset, method, n_trials=len(trials) + (not trials), n_seeds=plan.seeds,
+                n_done=len(done) + sum(results.of(job) is not None for job in trials),
+            ),
             "bounds": _bounds(done.values()) if column.estimator == "truth" else {},
         }
         return [

@@ -1,3 +1,4 @@
+from .authors import Authors as Authors
 from .checks import Finding as Finding
 from .checks import check_world as check_world
 from .dials import world_dials as world_dials

@@ -87,8 +87,55 @@ class Factors:
         return turned
 
 
+@dataclass(frozen=True, eq=False)
+class Disturbed:
+    """Factors plus a network of both vectors: `s(u, i) + relu(w · relu(B relu(A (x_u, z_i))))`.
+
+    With random weights it is structured noise: the same for a pair whenever it is asked for, and
+    alike for alike pairs. Layers have their biases in the last row.
+
+    Attributes:
+        factors: s, x and z.
+        first: A, `[2 · dim + 1, width]`.
+        second: B, `[width + 1, width]`.
+        last: w, `[width + 1]`.
+    """
+
+    factors: Factors
+    first: Numbers
+    second: Numbers
+    last: Numbers
+
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+        return self.factors.n_users
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return self.factors.n_items
+
+    def of(self, users: Indices, items: Indices) -> Numbers:
+        """Return the numbers of `items` `[B, K]` for `users` `[B]`, `[B, K]`."""
+        return self.factors.of(users, items) + self._noise(users, self.factors.item[items])
+
+    def of_all(self, users: Indices) -> Numbers:
+        """Return the numbers of all items for `users` `[B]`, `[B, n_items]`."""
+        return self.factors.of_all(users) + self._noise(users, self.factors.item[None])
+
+    def _noise(self, users: Indices, items: Numbers) -> Numbers:
+        """Return what the network adds, `[B, K]`; items are vectors, `[B or 1, K, dim]`."""
+        dim = self.factors.user.shape[1]
+        of_user = self.factors.user[users] @ self.first[:dim] + self.first[-1]
+        hidden = np.maximum(of_user[:, None] + items @ self.first[dim:-1], 0)  # [B, K, width]
+        hidden = np.maximum(hidden @ self.second[:-1] + self.second[-1], 0)
+        noise: Numbers = np.maximum(hidden @ self.last[:-1] + self.last[-1], 0)
+        return noise
+
+
 def scores_of(
-    scores: Factors | Scores, users: Indices, items: Indices | None
+    scores: Factors | Disturbed | Scores, users: Indices, items: Indices | None
 ) -> NDArray[np.floating]:
     """Return the scores of `items` `[B, K]`, or of all items, for `users` `[B]`."""
     return scores.of_all(users) if items is None else scores.of(users, items)

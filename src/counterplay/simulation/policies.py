@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from counterplay.metrics.scoring import Scores
-    from counterplay.simulation.factors import Factors, Indices, Numbers
+    from counterplay.simulation.factors import Disturbed, Factors, Indices, Numbers
 
 
 class Policy(Protocol):
@@ -115,7 +115,7 @@ class Exponential:
         offset: Added to log p, to set how much is shown.
     """
 
-    logits: Factors
+    logits: Factors | Disturbed
     extra: Factors | None = None
     exponent: float = 1.0
     strength: float = 1.0

@@ -26,7 +26,7 @@ from counterplay.data.vocabulary import Vocabulary
 from counterplay.errors import ConfigError, DataError
 from counterplay.places import check_world
 from counterplay.seeding import Streams
-from counterplay.simulation.factors import Factors
+from counterplay.simulation.factors import Disturbed, Factors
 from counterplay.simulation.policies import Exponential, Mixture, Scored
 from counterplay.simulation.world import World
 
@@ -65,6 +65,7 @@ _KINDS = {
     "factors": _Kind(
         Factors, ("constant", "turn"), ("user", "item", "user_bias", "item_bias", "toward")
     ),
+    "disturbed": _Kind(Disturbed, arrays=("first", "second", "last"), parts=("factors",)),
     "scored": _Kind(Scored, ("sharpness", "offset"), ("caps", "activity"), ("scores",)),
     "exponential": _Kind(
         Exponential, ("exponent", "strength", "offset"), parts=("logits", "extra")
@@ -178,7 +179,8 @@ def _described(part: Any, place: str, allowed: tuple[str, ...], arrays: Arrays) 
             arrays[f"{place}.{each}"] = np.ascontiguousarray(array)
     for each in kind.parts:
         inside = getattr(part, each)
-        description[each] = inside and _described(inside, f"{place}.{each}", ("factors",), arrays)
+        kinds = ("factors", "disturbed") if each == "logits" else ("factors",)
+        description[each] = inside and _described(inside, f"{place}.{each}", kinds, arrays)
     return description
 
 

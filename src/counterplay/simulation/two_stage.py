@@ -204,6 +204,7 @@ def _sampled(world: World, policy: Exponential) -> tuple[Numbers, Numbers, Numbe
     """Return log p, the logits of relevance, and how many examined pairs each one stands for."""
     n_users, n_items = world.n_users, world.n_items
     n_each = min(n_items, max(1, _PAIRS // n_users))
+    assert isinstance(policy.logits, Factors)
     order = np.argsort(policy.logits.item_bias, kind="stable")
     start = Streams(0).numpy("sampled pairs").random(n_users)
     parts = []
