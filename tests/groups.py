@@ -30,7 +30,7 @@ class Threads(Group):
 
     def __init__(self, rank: int, size: int, board: _Board) -> None:
         self.rank, self.size, self._board = rank, size, board
-        self._turn = 0
+        self._turn = self.n_bytes = 0
 
     def _all(self, value: Any) -> list[Any]:
         said = self._board.said[self._turn]
@@ -61,6 +61,13 @@ class Threads(Group):
     def collected(self, rows: Tensor) -> Tensor | None:
         parts = self._all(rows.detach().clone())
         return None if self.rank else torch.cat(parts)
+
+    def exchange(self, rows: Tensor, given: list[int], taken: list[int]) -> Tensor:
+        parts = self._all(rows.detach().clone().split(given))
+        mine = [each[self.rank] for each in parts]
+        assert [len(each) for each in mine] == taken
+        self.n_bytes += (len(rows) - given[self.rank]) * rows[:1].nbytes
+        return torch.cat(mine)
 
     def first(self, work: Callable[[], object]) -> None:
         if not self.rank:
@@ -96,7 +103,9 @@ def by_workers(size: int, work: Callable[[Group], Found]) -> list[Found]:
     return [found[rank] for rank in range(size)]
 
 
-def share_of(log: Interactions, group: Group, n_shards: int) -> Interactions:
+def share_of(
+    log: Interactions, group: Group, n_shards: int, *, owns_items: bool = False
+) -> Interactions:
     """Return a worker's part of a log that is whole in memory: the twin of `load_share`."""
     firsts = [int(log.user[len(log) * shard // n_shards]) for shard in range(1, n_shards)]
     cuts = [0, *firsts, log.n_users]
@@ -104,7 +113,10 @@ def share_of(log: Interactions, group: Group, n_shards: int) -> Interactions:
     mine = cuts[group.rank * each : (group.rank + 1) * each + 1]
     rows = log.take((log.user >= mine[0]) & (log.user < mine[-1]))
     bounds = tuple(cut - mine[0] for cut in mine)
-    share = Share(group, n_shards, group.rank * each, bounds, mine[0], log.n_users, log.fingerprint)
+    share = Share(
+        group, n_shards, group.rank * each, bounds, mine[0], log.n_users, log.fingerprint,
+        owns_items,
+    )  # fmt: skip
     return replace(
         rows,
         user=(rows.user - mine[0]).astype(np.int32),

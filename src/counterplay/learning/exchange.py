@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from counterplay.groups import Group
+    from counterplay.learning.owned import OwnedItems
+    from counterplay.models.item_tables import ItemTable
 
 
 class Exchange:
@@ -23,7 +25,9 @@ class Exchange:
         group: The workers.
         parameters: What is learnt.
         lazy: Those of them with sparse gradients.
-        own: Those that are a worker's own: tables of its users.
+        own: Those that are a worker's own: tables of its users, and of items that it owns.
+        items: Who gives owners the gradients of items.
+        apart: The tables of items that have owners.
     """
 
     def __init__(
@@ -32,8 +36,11 @@ class Exchange:
         parameters: Sequence[Tensor],
         lazy: Sequence[Tensor],
         own: Sequence[Tensor],
+        items: OwnedItems | None = None,
+        apart: Sequence[ItemTable] = (),
     ) -> None:
-        self._group = group
+        self._group, self._items = group, items
+        self._apart = {id(table.held): table for table in apart}
         self._lazy, self._own = {id(value) for value in lazy}, {id(value) for value in own}
         self._learning = [value for value in parameters if value.requires_grad]
         kept = self._lazy | self._own
@@ -44,7 +51,7 @@ class Exchange:
 
         A worker without rows has none; what no worker has a gradient for keeps none.
         """
-        parts = [torch.tensor([value.grad is not None for value in self._learning]).double()]
+        parts = [torch.tensor([self._has(value) for value in self._learning]).double()]
         for value in self._dense:
             gradient = torch.zeros_like(value) if value.grad is None else value.grad
             parts.append(gradient.detach().reshape(-1).double().cpu())
@@ -54,14 +61,25 @@ class Exchange:
         known, *sums = together.split(sizes)
         for value, total in zip(self._dense, sums, strict=True):
             value.grad = total.view(value.shape).to(value)
+        moving = []
         for value, n in zip(self._learning, known.tolist(), strict=True):
-            if not n:
+            if n and id(value) in self._apart:
+                moving.append(self._apart[id(value)])
+            elif not n:
                 value.grad = None
             elif id(value) in self._lazy:
                 mine = sparse_like(value) if value.grad is None else value.grad
                 value.grad = mine if id(value) in self._own else self._of_all(value, mine)
             elif value.grad is None:
                 value.grad = torch.zeros_like(value)
+        if moving and self._items is not None:
+            self._items.gradients(moving)
+
+    def _has(self, value: Tensor) -> bool:
+        """Tell whether this worker has a gradient of it, for itself or for the owners."""
+        if self._items is not None and id(value) in self._apart:
+            return self._items.gradient(self._apart[id(value)]) is not None
+        return value.grad is not None
 
     def _of_all(self, table: Tensor, gradient: Tensor) -> Tensor:
         """Return the gradient of the rows that any worker touched."""

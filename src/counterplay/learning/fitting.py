@@ -16,6 +16,7 @@ from counterplay.errors import CounterplayWarning, DivergedError
 from counterplay.learning.checkpoint import Progress, load_checkpoint, save_checkpoint
 from counterplay.learning.config import Weighted
 from counterplay.learning.effect import has_no_effect
+from counterplay.learning.owned import items_of
 from counterplay.learning.records import Epoch, Fit, Meter
 from counterplay.learning.shard_checkpoint import load_shards, save_shards
 from counterplay.learning.shards import batches_of
@@ -83,6 +84,7 @@ def fit(
         wanted = None if log.is_explicit else validate  # an exposure model predicts no ratings
         fit(first, validate=wanted, checkpoint=checkpoint and checkpoint / "exposure")
         own = checkpoint and checkpoint / "candidate"
+    method.items = items_of(players, log, config.device)
     method.prepare()
     if isinstance(players.get("candidate"), Solved):
         return _solved(method, validate, callbacks)
@@ -159,13 +161,16 @@ def _save(folder: Path, about: dict[str, Any], method: Method[Any], progress: Pr
 
 def _run_epoch(method: Method[Any], batches: Epochs, number: int) -> Epoch:
     """Play all batches once, with dropout from a stream of the epoch's own."""
-    config, meter = method.config, Meter(method.log.group)
+    config, items, meter = method.config, method.items, Meter(method.log.group)
     for player in method.players.values():
         player.train()
-    with torch.random.fork_rng():  # dropout draws from the global stream
+    lent = nullcontext() if items is None else items.lent()
+    with torch.random.fork_rng(), lent:  # dropout draws from the global stream
         _seed(int(Streams(config.seed).numpy("dropout", number).integers(2**62)))
         method.begin(number)
         for batch in batches.epoch(Streams(config.seed), number):
+            if items is not None:
+                items.begin(batch)
             with _precision(config), shared_lookups():  # players look the same items up
                 method.step(batch, meter)
     for player in method.players.values():

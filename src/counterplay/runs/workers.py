@@ -147,6 +147,14 @@ class Workers(Group):
             parts.append(part)
         return torch.cat(parts)
 
+    def exchange(self, rows: Tensor, given: list[int], taken: list[int]) -> Tensor:
+        """Give each worker so many of the rows, in their order; return what they gave."""
+        rows = rows.detach().cpu().contiguous()
+        found = rows.new_empty(sum(taken), *rows.shape[1:])
+        with self._exchange(rows[given[self.rank] :]):  # its own stay
+            dist.all_to_all_single(found, rows, taken, given)
+        return found
+
     def gathered_sizes(self, n: int) -> list[int]:
         """Return a number of every worker."""
         sizes = torch.zeros(self.size, dtype=torch.int64)
