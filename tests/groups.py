@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from counterplay.data.interactions import Interactions
+from counterplay.data.shares import features_of
 from counterplay.data.vocabulary import Vocabulary
 from counterplay.groups import ALONE, Group, Share
 
@@ -112,6 +113,7 @@ def share_of(
     each = n_shards // group.size
     mine = cuts[group.rank * each : (group.rank + 1) * each + 1]
     rows = log.take((log.user >= mine[0]) & (log.user < mine[-1]))
+    told = log.user_features
     bounds = tuple(cut - mine[0] for cut in mine)
     share = Share(
         group, n_shards, group.rank * each, bounds, mine[0], log.n_users, log.fingerprint,
@@ -121,5 +123,6 @@ def share_of(
         rows,
         user=(rows.user - mine[0]).astype(np.int32),
         users=Vocabulary(log.users.ids[mine[0] : mine[-1]]),
+        user_features=None if told is None else features_of(told.frame[mine[0] : mine[-1]], group),
         share=share,
     )

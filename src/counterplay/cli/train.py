@@ -63,6 +63,17 @@ def train(
         int | None,
         option("Number of user ranges that workers divide among them.", min=1, default=str(SHARDS)),
     ] = None,
+    own_items: Annotated[
+        bool | None,
+        option(
+            "Whether each worker owns a part of the items' vectors, or has a copy of all.",
+            "--own-items/--copy-items",
+            default="own with more items than a worker looks up in a step",
+        ),
+    ] = None,
+    checkpoint_every: Annotated[
+        int, option("Epochs between two checkpoints.", min=1, default="1")
+    ] = 1,
     resume: Annotated[bool, option("Continue an interrupted run at --out.", "--resume")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -96,10 +107,13 @@ def train(
         "training.seed": seed,
     }
     settings = run_config(config, assignments or (), given)
+    how: Any = {
+        "resume": resume, "own_items": own_items, "checkpoint_every": checkpoint_every
+    }  # fmt: skip
     if ray:
         with console.notes(), console.working(f"training on {data.name} by Ray"):
             found = train_on_ray(
-                data, out, settings, n_workers=workers or 1, shards=shards or SHARDS, resume=resume
+                data, out, settings, n_workers=workers or 1, shards=shards or SHARDS, **how
             )
             tell(found.notes)
         record = found.to_dict()
@@ -107,7 +121,7 @@ def train(
         return
     if is_worker() and os.environ["RANK"] != "0":  # the first one speaks
         with joined() as group:
-            training.train(data, out, settings, resume=resume, shards=shards, group=group)
+            training.train(data, out, settings, shards=shards, group=group, **how)
         return
     with (
         joined() as group,
@@ -118,7 +132,7 @@ def train(
     ):
         callbacks = [lambda epoch: bar(epoch.epoch + 1, settings.training.epochs), *trackers]
         found = training.train(
-            data, out, settings, resume=resume, callbacks=callbacks, shards=shards, group=group
+            data, out, settings, callbacks=callbacks, shards=shards, group=group, **how
         )
         record = found.to_dict()
     if as_json:

@@ -37,6 +37,10 @@ class Training(BaseModel):
     device: str = "cpu"  #: Where to learn.
     seed: Annotated[int, Field(ge=0)] = 0  #: Seed of all random streams.
 
+    def n_lookups(self, n_workers: int) -> float:
+        """Return how many items a worker looks up in a step."""
+        return self.batch_size / n_workers * (1 + self.n_negatives)
+
     def plain(self) -> Training:
         """Return the part that plain learning knows, for the exposure model's own stage."""
         shared = {name: getattr(self, name) for name in Training.model_fields}

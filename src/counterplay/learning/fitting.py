@@ -56,6 +56,7 @@ class FitOptions(TypedDict, total=False):
     validate: Validate | None
     callbacks: Iterable[Callback]
     checkpoint: Path | None
+    checkpoint_every: int
 
 
 def fit(
@@ -64,6 +65,7 @@ def fit(
     validate: Validate | None = None,
     callbacks: Iterable[Callback] = (),
     checkpoint: Path | None = None,
+    checkpoint_every: int = 1,
     batches: Epochs | None = None,
 ) -> Fit:
     """Run epochs until one of the rules says stop, and return the players at their best.
@@ -76,13 +78,19 @@ def fit(
         callbacks: Called after each epoch.
         checkpoint: Folder to write each epoch's state to, and to go on from: learning ends in the
             same bytes, interrupted or not.
+        checkpoint_every: Epochs from one state that is written to the next; the last one always is.
         batches: Rows to learn from; by default the log's with sampled negatives.
     """
     config, log, players = method.config, method.log, method.players
     first, own = method.first(), checkpoint
     if first is not None:
         wanted = None if log.is_explicit else validate  # an exposure model predicts no ratings
-        fit(first, validate=wanted, checkpoint=checkpoint and checkpoint / "exposure")
+        fit(
+            first,
+            validate=wanted,
+            checkpoint=checkpoint and checkpoint / "exposure",
+            checkpoint_every=checkpoint_every,
+        )
         own = checkpoint and checkpoint / "candidate"
     method.items = items_of(players, log, config.device)
     method.prepare()
@@ -106,7 +114,8 @@ def fit(
             if progress.compare(epoch, first=method.first_epoch_that_counts):
                 progress.best = _states(players)
             progress.stopped = _reason_to_stop(method, progress, judged=validate is not None)
-            if own is not None:
+            due = progress.stopped is not None or not len(progress.epochs) % checkpoint_every
+            if own is not None and due:
                 _save(own, about, method, progress)
             for callback in callbacks:
                 callback(epoch)

@@ -95,8 +95,6 @@ class Embedding(nn.Module):
         if self.items is None:
             cuts, shards, name = list(share.bounds), share.shards, "users"
             self.n_of_all = share.n_users
-            if self.features is not None:
-                self.features.keep(share.first_user, share.first_user + share.bounds[-1])
         else:
             shards, name = share.shards if share.owns_items else range(share.n_shards), "items"
             n = len(self.own)
@@ -245,17 +243,6 @@ class FeatureEncoder(nn.Module):
         for name, value in zip(("owners", "begins", "owner_shares"), by_token, strict=True):
             self.register_buffer(name, value, persistent=False)
 
-    def keep(self, first: int, last: int) -> None:
-        """Keep the features of some ids that follow each other."""
-        begin, end = int(self.offsets[first]), int(self.offsets[last])
-        self.tokens, self.shares = self.tokens[begin:end], self.shares[begin:end]
-        self.offsets = self.offsets[first : last + 1] - begin
-        self.numbers = self.numbers[first:last]
-        n_tokens = 0 if self.token_vectors is None else len(self.token_vectors)
-        self.owners, self.begins, self.owner_shares = Bags(
-            self.tokens, self.offsets, self.shares
-        ).by_entry(n_tokens)
-
     def forward(self, index: Tensor | None = None) -> Tensor:
         """Return the vectors of the ids at `index` `[n]`, or of all of them, `[n, width]`."""
         numbers = self.numbers if index is None else self.numbers[index]
@@ -309,9 +296,6 @@ def _token_bags(
 
 def _standardised(table: FeatureTable) -> NDArray[np.float32]:
     numbers = table.numbers()
-    known = np.isfinite(numbers)
-    n_known = np.maximum(known.sum(0), 1)
-    mean = np.where(known, numbers, 0).sum(0) / n_known
-    centred = np.where(known, numbers - mean, 0)
-    deviation = np.sqrt((centred**2).sum(0) / n_known)
-    return (centred / np.where(deviation > 0, deviation, 1)).astype(np.float32)
+    mean, deviation = table.scale()
+    centred = np.where(np.isfinite(numbers), numbers - mean, 0)
+    return (centred / deviation).astype(np.float32)
