@@ -45,6 +45,10 @@ class Threads(Group):
             parts = self._all(each.detach().clone().double())
             each.detach().copy_(torch.stack(parts).sum(0))
 
+    def add(self, tensor: Tensor) -> None:
+        self.n_bytes += tensor.nbytes
+        tensor.detach().copy_(torch.stack(self._all(tensor.detach().clone())).sum(0))
+
     def total(self, values: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(np.stack(self._all(np.array(values))).sum(0))
 

@@ -57,6 +57,12 @@ class Group:
         tiny gradient of the link by its size.
         """
 
+    def add(self, tensor: Tensor) -> None:
+        """Replace a tensor by its sum over all workers in its own precision, with fewer bytes.
+
+        That is enough for gradients of tables: what each worker gives is rounded to it already.
+        """
+
     def total(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the sum of an array over all workers; whole numbers stay exact."""
         return values

@@ -19,7 +19,7 @@ from counterplay.groups import ALONE, Group
 from counterplay.learning.exchange import Exchange
 from counterplay.learning.touched import touched
 from counterplay.models.embedding import Embedding
-from counterplay.models.item_tables import apart
+from counterplay.models.item_tables import tables_of_items
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,8 @@ class Optimizer:
         items: OwnedItems | None = None,
     ) -> None:
         self.lazy_tables: list[Tensor] = []
-        self._items, self._apart = items, [each for _, each in apart(module)]
+        tables = [each for _, each in tables_of_items(module)]
+        self._items, self._apart = items, [each for each in tables if each.n_of_all is not None]
         own: list[Tensor] = [each.held for each in self._apart]  # of one worker
         for embedding in module.modules():
             if isinstance(embedding, Embedding):
@@ -77,9 +78,7 @@ class Optimizer:
             self.parts.append(LazyAdam(self.lazy_tables, rate=rate, l2=l2))
         self._exchange: Exchange | None = None
         if group is not ALONE:
-            self._exchange = Exchange(
-                group, self.parameters, self.lazy_tables, own, items, self._apart
-            )
+            self._exchange = Exchange(group, self.parameters, self.lazy_tables, own, items, tables)
 
     def step(self, loss: Tensor) -> None:
         """Move one step down the gradient of `loss`; popularity has nothing to move."""

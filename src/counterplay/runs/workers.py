@@ -112,6 +112,14 @@ class Workers(Group):
         for each, total in zip(tensors, flat.split([it.numel() for it in tensors]), strict=True):
             each.detach().copy_(total.view(each.shape))
 
+    def add(self, tensor: Tensor) -> None:
+        """Replace a tensor by its sum over all workers, added up as it is."""
+        flat = tensor.detach().cpu().contiguous()
+        with self._exchange(flat):
+            dist.all_reduce(flat)
+        if flat.data_ptr() != tensor.data_ptr():
+            tensor.detach().copy_(flat)
+
     def total(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the sum of an array over all workers."""
         tensor = torch.from_numpy(np.array(values))
