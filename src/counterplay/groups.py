@@ -57,6 +57,12 @@ class Group:
         tiny gradient of the link by its size.
         """
 
+    def add(self, tensor: Tensor) -> None:
+        """Replace a tensor by its sum over all workers in its own precision, with fewer bytes.
+
+        That is enough for gradients of tables: what each worker gives is rounded to it already.
+        """
+
     def total(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the sum of an array over all workers; whole numbers stay exact."""
         return values
@@ -75,6 +81,13 @@ class Group:
 
     def collected(self, rows: Tensor) -> Tensor | None:
         """Return the same to the first worker; the others get None."""
+        return rows
+
+    def exchange(self, rows: Tensor, given: list[int], taken: list[int]) -> Tensor:  # noqa: ARG002
+        """Give each worker so many of the rows, in their order; return what all gave to this one.
+
+        `given` and `taken` have a number a worker; what one gives, the other must take.
+        """
         return rows
 
     def first(self, work: Callable[[], object]) -> None:
@@ -104,8 +117,18 @@ class Share:
     first_user: int  #: Its first user's index in the whole log.
     n_users: int  #: Of the whole log.
     fingerprint: str = ""  #: Of the whole log.
+    owns_items: bool = False  #: Whether it has a part of the items' vectors too, and not all.
 
     @property
     def shards(self) -> range:
         """Numbers of this worker's shards."""
         return range(self.first, self.first + len(self.bounds) - 1)
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Its first shard, and the one after its last."""
+        return self.shards.start, self.shards.stop
+
+    def items_of(self, shard: int, n_items: int) -> int:
+        """Return the first of the items that belong to a shard; its last is before the next's."""
+        return n_items * shard // self.n_shards

@@ -8,10 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
+import counterplay as cp
 from counterplay.groups import PLACES
 
 from .conftest import Run, wait_for
@@ -74,6 +76,27 @@ def test_a_lost_worker_is_named_and_the_run_goes_on(
     assert went_on.code == 0, went_on.err
     one, two = (load_file(each / "model.safetensors") for each in (tmp_path / "straight", out))
     assert all(torch.allclose(one[name], two[name], atol=1e-3) for name in one)
+
+
+@pytest.mark.parametrize("which", ["first", "last"])
+def test_what_one_worker_cannot_read_is_refused_by_all(
+    tmp_path: Path, quick: dict[str, str], which: str
+) -> None:
+    """One user has all items: it is the first worker's, or the last one's."""
+    ids = [f"user {number:02d}" for number in range(20)]
+    full = ids[0] if which == "first" else ids[-1]
+    rows = [(each, item) for each in ids for item in (range(6) if each == full else range(3))]
+    log = cp.read({"user": [user for user, _ in rows], "item": [item for _, item in rows]})
+    nothing = np.zeros(len(log), dtype=np.int8)
+    cp.data.save(cp.Split(log, nothing, "nothing held out"), tmp_path / "data")
+    outcome = subprocess.run(
+        command("train", tmp_path / "data", "--out", tmp_path / "run", *FAST, "--workers", 2),
+        capture_output=True, text=True, env=quick, timeout=300,
+    )  # fmt: skip
+    assert outcome.returncode == 2, outcome.stderr
+    assert outcome.stderr.count("counterplay: ") == 1
+    assert f"id '{full}'" in outcome.stderr
+    assert not (tmp_path / "run").exists()
 
 
 def test_workers_must_divide_the_shards(

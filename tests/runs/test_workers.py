@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from torch.distributed import HashStore  # type: ignore[attr-defined] # it is public
 
-from counterplay.errors import DataError, LostWorkerError
+from counterplay.errors import ConfigError, DataError, LostWorkerError
 from counterplay.runs import workers
 from counterplay.runs.workers import Workers
 
@@ -57,9 +57,30 @@ def test_a_silent_first_worker_is_named(both: tuple[Workers, Workers]) -> None:
 
 def test_the_last_words_of_a_worker_are_told(both: tuple[Workers, Workers]) -> None:
     first, second = both
-    first.failed(DataError("a row cannot be\nread"))
-    with pytest.raises(LostWorkerError, match=r"worker 0 on .* stopped: a row cannot be read"):
+    first.failed(OSError("a file cannot be\nread"))
+    with pytest.raises(LostWorkerError, match=r"worker 0 on .* stopped: a file cannot be read"):
         second.first(lambda: None)
+
+
+def test_what_one_worker_refuses_all_refuse(both: tuple[Workers, Workers]) -> None:
+    first, second = both
+    second.failed(DataError("a row must be a row; found none; give one"))
+    with (
+        pytest.raises(DataError, match=r"^a row must be a row; found none; give one$"),
+        first._exchange(),
+    ):
+        raise RuntimeError("Connection closed by peer")
+    assert first._store.check(["heard/0"])
+
+
+def test_the_first_worker_waits_until_its_refusal_is_heard(both: tuple[Workers, Workers]) -> None:
+    first, second = both
+    leaving = threading.Thread(target=first.failed, args=(ConfigError("no"),))
+    leaving.start()
+    with pytest.raises(ConfigError, match=r"^no$"):
+        second.first(lambda: None)
+    leaving.join()
+    assert first._ended.is_set()
 
 
 def test_a_store_that_never_answers_holds_nobody(quick: None) -> None:

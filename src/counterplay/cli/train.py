@@ -64,6 +64,17 @@ def train(
         int | None,
         option("Number of user ranges that workers divide among them.", min=1, default=str(SHARDS)),
     ] = None,
+    own_items: Annotated[
+        bool | None,
+        option(
+            "Whether each worker owns a part of the items' vectors, or has a copy of all.",
+            "--own-items/--copy-items",
+            default="own with more items than a worker looks up in a step",
+        ),
+    ] = None,
+    checkpoint_every: Annotated[
+        int, option("Epochs between two checkpoints.", min=1, default="1")
+    ] = 1,
     resume: Annotated[bool, option("Continue an interrupted run at --out.", "--resume")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -103,10 +114,13 @@ def train(
     from counterplay.runs.on_ray import train_on_ray
     from counterplay.runs.workers import joined
 
+    how: Any = {
+        "resume": resume, "own_items": own_items, "checkpoint_every": checkpoint_every
+    }  # fmt: skip
     if ray:
         with console.notes(), console.working(f"training on {data.name} by Ray"):
             found = train_on_ray(
-                data, out, settings, n_workers=workers or 1, shards=shards or SHARDS, resume=resume
+                data, out, settings, n_workers=workers or 1, shards=shards or SHARDS, **how
             )
             tell(found.notes)
         record = found.to_dict()
@@ -114,7 +128,7 @@ def train(
         return
     if is_worker() and os.environ["RANK"] != "0":  # the first one speaks
         with joined() as group:
-            training.train(data, out, settings, resume=resume, shards=shards, group=group)
+            training.train(data, out, settings, shards=shards, group=group, **how)
         return
     with (
         joined() as group,
@@ -125,7 +139,7 @@ def train(
     ):
         callbacks = [lambda epoch: bar(epoch.epoch + 1, settings.training.epochs), *trackers]
         found = training.train(
-            data, out, settings, resume=resume, callbacks=callbacks, shards=shards, group=group
+            data, out, settings, callbacks=callbacks, shards=shards, group=group, **how
         )
         record = found.to_dict()
     if as_json:

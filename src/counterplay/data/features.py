@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,14 @@ from counterplay.errors import DataError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+class OfAll(NamedTuple):
+    """What all users or items have, where a table has some of them."""
+
+    values: dict[str, Vocabulary]  # of each column that is categorical or multi-valued
+    mean: NDArray[np.float64]  # of numeric columns, [n_numeric]
+    deviation: NDArray[np.float64]  # likewise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +39,7 @@ class FeatureTable:
     """
 
     frame: pl.DataFrame
+    of_all: OfAll | None = None  # where the table has one worker's part of the ids
 
     @classmethod
     def align(
@@ -95,7 +104,7 @@ class FeatureTable:
     def codes(self, name: str) -> tuple[NDArray[np.int32], Vocabulary]:
         """Return a categorical column as indices `[n_ids]`, -1 where missing, and its values."""
         column = self.frame[name]
-        categories = Vocabulary.of(column.drop_nulls())
+        categories = self._values_of(name, column.drop_nulls())
         return categories.encode(column), categories
 
     def bags(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.int32], Vocabulary]:
@@ -104,8 +113,23 @@ class FeatureTable:
         offsets = np.zeros(len(self) + 1, dtype=np.int64)
         np.cumsum(column.list.len().fill_null(0).to_numpy(), out=offsets[1:])
         values = column.explode(empty_as_null=False, keep_nulls=False)
-        categories = Vocabulary.of(values)
+        categories = self._values_of(name, values)
         return offsets, categories.encode(values), categories
+
+    def _values_of(self, name: str, found: pl.Series) -> Vocabulary:
+        return Vocabulary.of(found) if self.of_all is None else self.of_all.values[name]
+
+    def scale(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return mean and standard deviation of numeric columns, `[n_numeric]`; 1 for none."""
+        if self.of_all is not None:
+            return self.of_all.mean, self.of_all.deviation
+        numbers = self.numbers()
+        known = np.isfinite(numbers)
+        n_known = np.maximum(known.sum(0), 1)
+        mean = np.where(known, numbers, 0).sum(0) / n_known
+        centred = np.where(known, numbers - mean, 0)
+        deviation = np.sqrt((centred**2).sum(0) / n_known)
+        return mean, np.where(deviation > 0, deviation, 1)
 
     def take(self, index: NDArray[np.integer]) -> FeatureTable:
         """Return the rows at `index`."""

@@ -57,7 +57,7 @@ class Interactions(Shown):
     name: str = "log"  #: What to call the log.
     source: str = ""  #: Where it came from.
     steps: tuple[Step, ...] = ()  #: What was done to its rows since.
-    #: Whose users these are, where several workers have a log; features are those of all users.
+    #: Whose users these are, where several workers have a log.
     share: Share | None = None
 
     def __post_init__(self) -> None:

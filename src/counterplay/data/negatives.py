@@ -51,7 +51,7 @@ class NegativeSampler:
                 f"the exponent of popularity must be a number of 0 or more; found {exponent}; "
                 "give 0 for uniform negatives"
             )
-        self.n_items = log.n_items
+        self.n_items, self._ids = log.n_items, log.users.ids
         self._pairs = log.distinct_pairs  # ascending user · n_items + item
         users = (self._pairs // self.n_items).astype(np.int32)
         items = (self._pairs - users.astype(np.int64) * self.n_items).astype(np.int32)
@@ -89,10 +89,11 @@ class NegativeSampler:
             )
         full = self._free[users] <= 0
         if full.any():
+            first = self._ids[int(users[full][0])]
             raise DataError(
                 "a user must leave at least one item unseen to have negatives; found "
                 f"{len(np.unique(users[full])):,} users who have seen all {self.n_items:,} items, "
-                f"the first with index {users[full][0]}; leave them out, or add items"
+                f"the first with id {first!r}; leave them out, or add items"
             )
         wanted = np.repeat(users.astype(np.int64), n)
         drawn = np.empty(len(wanted), dtype=np.int32)

@@ -6,6 +6,7 @@ about as many rows each, and where they begin depends on the log alone.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from counterplay.data.directory import REMEDY, SPLIT, TABLES, TYPES, UNCLICKED, describe
-from counterplay.data.features import FeatureTable
+from counterplay.data.features import FeatureTable, OfAll
 from counterplay.data.files import check_digest
 from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS, Interactions
 from counterplay.data.splits import Split
@@ -28,11 +29,13 @@ if TYPE_CHECKING:
     from counterplay.groups import Group
 
 
-def load_share(directory: str | Path, group: Group, n_shards: int) -> Split:
+def load_share(
+    directory: str | Path, group: Group, n_shards: int, *, owned_above: float = float("inf")
+) -> Split:
     """Load what a worker has of a dataset directory with a split.
 
-    The split's parts are those of its users' rows. Features are those of all users, and random rows
-    stay out: nothing learns from them.
+    The split's parts are those of its users' rows. Random rows stay out: nothing learns from them.
+    Where there are more items than `owned_above`, several workers own their vectors.
     """
     check_shards(n_shards, group.size)
     folder = Path(directory)
@@ -56,6 +59,7 @@ def load_share(directory: str | Path, group: Group, n_shards: int) -> Split:
     share = Share(
         group, n_shards, group.rank * each, tuple(cut - first for cut in mine), first, n_users,
         description["fingerprint"],
+        owns_items=group.size > 1 and description["counts"]["items"] > owned_above,
     )  # fmt: skip
     found, place = _rows_of(rows, first, last)
     (part,) = _columns(_rows_at(pq.ParquetFile(folder / SPLIT), place)).values()
@@ -63,12 +67,12 @@ def load_share(directory: str | Path, group: Group, n_shards: int) -> Split:
     ids = pl.DataFrame(pl.from_arrow(_rows_at(users, slice(first, last), ["id"])))["id"]
     items = pl.read_parquet(folder / "items.parquet", glob=False)
     names = [name for name in users.schema_arrow.names if name != "id"]
-    whole = pl.read_parquet(folder / "users.parquet", columns=names, glob=False) if names else None
+    told = pl.DataFrame(pl.from_arrow(_rows_at(users, slice(first, last), names)))
     log = Interactions(
         Vocabulary(ids),
         Vocabulary(items["id"]),
         **_shifted(found, first),
-        user_features=None if whole is None else FeatureTable(whole),
+        user_features=features_of(told, group) if names else None,
         item_features=FeatureTable(items.drop("id")) if items.width > 1 else None,
         name=description["name"],
         source=description["source"],
@@ -82,6 +86,35 @@ def load_share(directory: str | Path, group: Group, n_shards: int) -> Split:
             log.users, log.items, **_shifted(other.drop_columns(["part"]), first), share=share
         )
     return Split(log, part, description["split"]["kind"], **beside)
+
+
+def features_of(frame: pl.DataFrame, group: Group) -> FeatureTable:
+    """Return the features of a worker's users, in the values and on the scale of all users."""
+    table = FeatureTable(frame)
+    kinds = {name: frame.schema[name] for name in (*table.categorical, *table.multivalued)}
+    here = {
+        name: frame[name].explode() if name in table.multivalued else frame[name] for name in kinds
+    }
+    distinct = {name: each.drop_nulls().unique().to_list() for name, each in here.items()}
+    said = np.frombuffer((json.dumps(distinct) + "\n").encode(), dtype=np.uint8)
+    lines = [json.loads(line) for line in group.gathered(said).tobytes().splitlines()]
+    values = {
+        name: Vocabulary.of(
+            pl.Series(
+                [each for line in lines for each in line[name]], dtype=getattr(kind, "inner", kind)
+            )
+        )
+        for name, kind in kinds.items()
+    }
+    numbers = table.numbers().astype(np.float64)
+    known = np.isfinite(numbers)
+    n, total = group.total(np.stack([known.sum(0), np.where(known, numbers, 0).sum(0)]))
+    n_known = np.maximum(n, 1)
+    squares = group.total((np.where(known, numbers - total / n_known, 0) ** 2).sum(0))
+    deviation = np.sqrt(squares / n_known)
+    return FeatureTable(
+        frame, OfAll(values, total / n_known, np.where(deviation > 0, deviation, 1))
+    )
 
 
 def _cuts(rows: pq.ParquetFile, n_users: int, n_shards: int) -> list[int]:

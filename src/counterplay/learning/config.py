@@ -36,6 +36,10 @@ class Training(BaseModel):
     device: str = "cpu"  #: Where to learn.
     seed: Annotated[int, Field(ge=0)] = 0  #: Seed of all random streams.
 
+    def n_lookups(self, n_workers: int) -> float:
+        """Return how many items a worker looks up in a step."""
+        return self.batch_size / n_workers * (1 + self.n_negatives)
+
     def plain(self) -> Training:
         """Return the part that plain learning knows, for the exposure model's own stage."""
         shared = {name: getattr(self, name) for name in Training.model_fields}
@@ -47,6 +51,10 @@ class AmongAll(Training):
 
     n_negatives: Annotated[int, Field(ge=0, le=0)] = 0  #: None: the batch has a sample of its own.
     n_shared: Annotated[int, Field(ge=1)] = 512  #: Items that are drawn for a batch; n.
+
+    def n_lookups(self, n_workers: int) -> float:
+        """Return how many items a worker looks up in a step: the sample too."""
+        return super().n_lookups(n_workers) + self.n_shared
 
     @model_validator(mode="after")
     def _has_a_loss_of_its_own(self) -> AmongAll:

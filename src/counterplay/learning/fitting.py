@@ -16,6 +16,7 @@ from counterplay.errors import CounterplayWarning, DivergedError
 from counterplay.learning.checkpoint import Progress, load_checkpoint, save_checkpoint
 from counterplay.learning.config import Weighted
 from counterplay.learning.effect import has_no_effect
+from counterplay.learning.owned import items_of
 from counterplay.learning.records import Epoch, Fit, Meter
 from counterplay.learning.shard_checkpoint import load_shards, save_shards
 from counterplay.learning.shards import batches_of
@@ -55,6 +56,7 @@ class FitOptions(TypedDict, total=False):
     validate: Validate | None
     callbacks: Iterable[Callback]
     checkpoint: Path | None
+    checkpoint_every: int
 
 
 def fit(
@@ -63,6 +65,7 @@ def fit(
     validate: Validate | None = None,
     callbacks: Iterable[Callback] = (),
     checkpoint: Path | None = None,
+    checkpoint_every: int = 1,
     batches: Epochs | None = None,
 ) -> Fit:
     """Run epochs until one of the rules says stop, and return the players at their best.
@@ -75,14 +78,21 @@ def fit(
         callbacks: Called after each epoch.
         checkpoint: Folder to write each epoch's state to, and to go on from: learning ends in the
             same bytes, interrupted or not.
+        checkpoint_every: Epochs from one state that is written to the next; the last one always is.
         batches: Rows to learn from; by default the log's with sampled negatives.
     """
     config, log, players = method.config, method.log, method.players
     first, own = method.first(), checkpoint
     if first is not None:
         wanted = None if log.is_explicit else validate  # an exposure model predicts no ratings
-        fit(first, validate=wanted, checkpoint=checkpoint and checkpoint / "exposure")
+        fit(
+            first,
+            validate=wanted,
+            checkpoint=checkpoint and checkpoint / "exposure",
+            checkpoint_every=checkpoint_every,
+        )
         own = checkpoint and checkpoint / "candidate"
+    method.items = items_of(players, log, config.device)
     method.prepare()
     if isinstance(players.get("candidate"), Solved):
         return _solved(method, validate, callbacks)
@@ -104,7 +114,8 @@ def fit(
             if progress.compare(epoch, first=method.first_epoch_that_counts):
                 progress.best = _states(players)
             progress.stopped = _reason_to_stop(method, progress, judged=validate is not None)
-            if own is not None:
+            due = progress.stopped is not None or not len(progress.epochs) % checkpoint_every
+            if own is not None and due:
                 _save(own, about, method, progress)
             for callback in callbacks:
                 callback(epoch)
@@ -159,13 +170,16 @@ def _save(folder: Path, about: dict[str, Any], method: Method[Any], progress: Pr
 
 def _run_epoch(method: Method[Any], batches: Epochs, number: int) -> Epoch:
     """Play all batches once, with dropout from a stream of the epoch's own."""
-    config, meter = method.config, Meter(method.log.group)
+    config, items, meter = method.config, method.items, Meter(method.log.group)
     for player in method.players.values():
         player.train()
-    with torch.random.fork_rng():  # dropout draws from the global stream
+    lent = nullcontext() if items is None else items.lent()
+    with torch.random.fork_rng(), lent:  # dropout draws from the global stream
         _seed(int(Streams(config.seed).numpy("dropout", number).integers(2**62)))
         method.begin(number)
         for batch in batches.epoch(Streams(config.seed), number):
+            if items is not None:
+                items.begin(batch)
             with _precision(config), shared_lookups():  # players look the same items up
                 method.step(batch, meter)
     for player in method.players.values():

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
-    from torch import nn
+    from torch import Tensor, nn
 
     from counterplay.data.interactions import Interactions
     from counterplay.learning.batches import Batch
+    from counterplay.learning.owned import OwnedItems
     from counterplay.learning.records import Meter
 
 Settings = TypeVar("Settings", bound=Training)
@@ -51,6 +52,7 @@ class Method(Generic[Settings]):
     # Whether `step` is right with a part of a batch: means are those of `batch.mean`.
     for_workers: ClassVar[bool] = False
     judges: ClassVar[bool] = False  # whether it judges fixed candidates instead of training one
+    items: OwnedItems | None = None  # of several workers: rows of items that others own
     impressions: Interactions | None = None  # what was shown, for exposure_from=impressions
     first_epoch_that_counts: int = 0  # epochs before it are not kept
     stops_by_objective: bool = False  # whether learning ends when the objective stops changing
@@ -114,6 +116,11 @@ class Method(Generic[Settings]):
         """Learn from one batch, and tell the meter what happened."""
         raise NotImplementedError
 
+    def also(self, items: Tensor) -> None:
+        """Say what a step looks up besides the items of its batch, before anything is looked up."""
+        if self.items is not None:
+            self.items.also(items)
+
     def row_weights(self) -> NDArray[np.float64] | None:
         """Return the inverse propensity of each row of the log, `[n]`; None if all count alike.
 
@@ -156,6 +163,7 @@ class Method(Generic[Settings]):
             l2=self.config.l2,
             kind=self.config.optimizer,
             group=self.log.group,
+            items=self.items,
         )
 
     @property

@@ -19,9 +19,12 @@ from counterplay.groups import ALONE, Group
 from counterplay.learning.exchange import Exchange
 from counterplay.learning.touched import touched
 from counterplay.models.embedding import Embedding
+from counterplay.models.item_tables import tables_of_items
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from counterplay.learning.owned import OwnedItems
 
 OptimizerName = Literal["auto", "dense", "lazy"]
 LARGE = 1 << 23  # values of a table from which on lazy steps are faster
@@ -42,9 +45,12 @@ class Optimizer:
         l2: float = 0.0,
         kind: OptimizerName = "auto",
         group: Group = ALONE,
+        items: OwnedItems | None = None,
     ) -> None:
         self.lazy_tables: list[Tensor] = []
-        own: list[Tensor] = []  # of one worker
+        tables = [each for _, each in tables_of_items(module)]
+        self._items, self._apart = items, [each for each in tables if each.n_of_all is not None]
+        own: list[Tensor] = [each.held for each in self._apart]  # of one worker
         for embedding in module.modules():
             if isinstance(embedding, Embedding):
                 large = embedding.n_values >= LARGE
@@ -53,6 +59,8 @@ class Optimizer:
                 )
                 if embedding.sparse:
                     self.lazy_tables.append(embedding.own)
+                if embedding.items is not None:
+                    embedding.items.sparse = embedding.sparse
                 own += [embedding.own] * embedding.is_part
         lazy = {id(table) for table in self.lazy_tables}
         held = list(module.parameters())
@@ -70,7 +78,7 @@ class Optimizer:
             self.parts.append(LazyAdam(self.lazy_tables, rate=rate, l2=l2))
         self._exchange: Exchange | None = None
         if group is not ALONE:
-            self._exchange = Exchange(group, self.parameters, self.lazy_tables, own)
+            self._exchange = Exchange(group, self.parameters, self.lazy_tables, own, items, tables)
 
     def step(self, loss: Tensor) -> None:
         """Move one step down the gradient of `loss`; popularity has nothing to move."""
@@ -78,6 +86,8 @@ class Optimizer:
             return
         for value in self.parameters:
             value.grad = None
+        if self._items is not None:
+            self._items.forget(self._apart)
         mixed = torch.is_autocast_enabled(loss.device.type)  # only the forward pass is
         with torch.autocast(loss.device.type, enabled=False) if mixed else nullcontext():
             if loss.requires_grad:  # of several workers one may have no rows
@@ -86,6 +96,8 @@ class Optimizer:
             self._exchange.gradients()
         for part in self.parts:
             part.step()
+        if self._items is not None:
+            self._items.moved(self._apart)
 
     def set_rate(self, rate: float) -> None:
         """Change the learning rate."""

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from counterplay.errors import ConfigError
 from counterplay.models.embedding import Embedding
+from counterplay.models.item_tables import ItemTable
 from counterplay.models.neural import linear
 from counterplay.models.rows import rows
 from counterplay.models.scorer import History, Noise, Scorer
@@ -49,9 +50,12 @@ class Attention(Scorer):
                 f"the number of heads must divide the dimension; found {heads} heads and dimension "
                 f"{dim}; change one of them"
             )
-        self.item = Embedding(n_items, dim, features=item_features, generator=generator)
+        self.item = Embedding(
+            n_items, dim, features=item_features, generator=generator, of_items=True
+        )
         self.item.can_be_sparse = False  # windows are looked up in the whole table
         self.bias = nn.Parameter(torch.zeros(n_items, 1))
+        self.biases = ItemTable(self, "bias")
         self.start = nn.Parameter(torch.zeros(1, dim).normal_(0, 0.1, generator=generator))
         self.place = nn.Parameter(torch.zeros(length, dim).normal_(0, 0.02, generator=generator))
         self.blocks = nn.ModuleList([_Block(dim, heads, dropout, generator) for _ in range(blocks)])
@@ -78,7 +82,8 @@ class Attention(Scorer):
         """
         length = items.shape[1]
         real = items < self.n_items
-        hidden = rows(torch.cat([self.item.table(), self.start]), items) + self.place[-length:]
+        table, place = self.item.near(items)  # padding comes after all of them
+        hidden = rows(torch.cat([table, self.start]), place) + self.place[-length:]
         hidden = dropped(hidden, self.dropout if self.training else 0, noise)
         causal = torch.ones(length, length, dtype=torch.bool, device=items.device).tril()
         itself = torch.eye(length, dtype=torch.bool, device=items.device)
@@ -100,12 +105,14 @@ class Attention(Scorer):
     ) -> tuple[Tensor, Tensor]:
         """Return the logits of `items` `[B, K]` and of `shared` `[N]`: one encoding for both."""
         queries = self._queries(history)
-        of_shared = torch.addmm(self.bias[shared].T, queries, rows(self.item.table(), shared).T)
+        bias, place, _ = self.biases.near(shared)
+        vectors = rows(*self.item.near(shared))
+        of_shared = torch.addmm(rows(bias, place).T, queries, vectors.T)
         return self.item.products(queries, items) + self._biases(items), of_shared
 
     def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of all items: one encoding a window, one matrix product."""
-        return torch.addmm(self.bias.T, self._queries(history), self.item.table().T)
+        return torch.addmm(self.biases.whole().T, self._queries(history), self.item.table().T)
 
     def _queries(self, history: History | None) -> Tensor:
         if history is None:
@@ -120,7 +127,8 @@ class Attention(Scorer):
         return rows(states.flatten(0, 1), place)
 
     def _biases(self, items: Tensor) -> Tensor:
-        known = rows(self.bias, items.clamp(min=0)).squeeze(-1)
+        bias, place, _ = self.biases.near(items if self.training else items.clamp(min=0))
+        known = rows(bias, place).squeeze(-1)
         return known.masked_fill(items < 0, 0) if not self.training else known
 
 

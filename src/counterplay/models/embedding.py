@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import pairwise
 from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
@@ -10,10 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from counterplay.models.item_tables import ItemTable
 from counterplay.models.rows import Bags, bag_sums, dots, products, rows
 from counterplay.models.scorer import Scorer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from counterplay.data.features import FeatureTable
@@ -24,6 +29,17 @@ if TYPE_CHECKING:
 
 
 FEATURES = ("tokens", "offsets", "shares", "numbers")  # what an encoder knows of each id
+_without_items: ContextVar[bool] = ContextVar("tables of items have no values yet", default=False)
+
+
+@contextmanager
+def without_items() -> Iterator[None]:
+    """Let tables of items have no values, and take no memory, until `share_out` gives them some."""
+    token = _without_items.set(True)
+    try:
+        yield
+    finally:
+        _without_items.reset(token)
 
 
 class Embedding(nn.Module):
@@ -41,10 +57,14 @@ class Embedding(nn.Module):
         features: FeatureTable | None = None,
         scale: float = 0.1,
         generator: torch.Generator | None = None,
+        of_items: bool = False,
     ) -> None:
         super().__init__()
         self._scale = 0.0 if features is not None else scale
-        self.own = nn.Parameter(self._initial(n, width, generator))
+        empty = of_items and _without_items.get()
+        own = torch.empty(n, width, device="meta") if empty else self._initial(n, width, generator)
+        self.own = nn.Parameter(own)
+        self.items = ItemTable(self, "own") if of_items else None
         self.n_of_all: int | None = None  # rows on all workers, where these are one worker's
         self.sparse = False  # whether its gradient is: the optimizer decides
         self.can_be_sparse = True  # not where a model uses the whole table in training
@@ -64,33 +84,44 @@ class Embedding(nn.Module):
     @property
     def n_values(self) -> int:
         """Number of its own values, on all workers."""
-        n = len(self.own) if self.n_of_all is None else self.n_of_all
-        return n * self.own.shape[1]
+        of_all = self.n_of_all if self.items is None else self.items.n_of_all
+        return (len(self.own) if of_all is None else of_all) * self.own.shape[1]
 
     def share_out(self, share: Share, streams: Streams, number: int) -> None:
-        """Make a table without rows that of a worker's users; they start by shard."""
+        """Make a table without rows that of a worker's users, or fill one of items.
+
+        Both start by shard. Of items, a worker holds all, or those of its shards.
+        """
+        if self.items is None:
+            cuts, shards, name = list(share.bounds), share.shards, "users"
+            self.n_of_all = share.n_users
+        else:
+            shards, name = share.shards if share.owns_items else range(share.n_shards), "items"
+            n = len(self.own)
+            cuts = [share.items_of(each, n) for each in range(shards.start, shards.stop + 1)]
+            self.items.n_of_all = n if share.owns_items else None
         parts = [
-            self._initial(end - begin, self.own.shape[1], streams.torch("users", number, shard))
-            for shard, (begin, end) in zip(share.shards, pairwise(share.bounds), strict=True)
+            self._initial(end - begin, self.own.shape[1], streams.torch(name, number, shard))
+            for shard, (begin, end) in zip(shards, pairwise(cuts), strict=True)
         ]
         self.own = nn.Parameter(torch.cat(parts))
-        self.n_of_all = share.n_users
-        if self.features is not None:
-            self.features.keep(share.first_user, share.first_user + share.bounds[-1])
 
     def forward(self, index: Tensor) -> Tensor:
         """Return the vectors at `index`, `[*index.shape, width]`."""
-        known = index
+        if self.is_apart:
+            table, place = self.near(index)
+            return rows(table, place)
+        own, known = self._all, index
         unknown = None if self.training else index < 0
         if unknown is not None and bool(unknown.any()):
             known = index.clamp(min=0)
         if self.features is None:
-            found = rows(self.own, known, sparse=self.sparse)
+            found = rows(own, known, sparse=self.sparse)
         elif self._whole(index):
             found = rows(self.table(), known)
         else:
             distinct, inverse = torch.unique(known, return_inverse=True)
-            found = rows(self.own, known, sparse=self.sparse)
+            found = rows(own, known, sparse=self.sparse)
             found = found + rows(self.features(distinct), inverse)
         if known is not index and unknown is not None:
             found = torch.where(unknown[..., None], self.table().mean(0), found)
@@ -98,9 +129,12 @@ class Embedding(nn.Module):
 
     def products(self, vectors: Tensor, index: Tensor) -> Tensor:
         """Return the inner products of `vectors` `[B, width]` with those at `index` `[B, K]`."""
+        if self.is_apart:
+            table, place = self.near(index)
+            return products(vectors, table, place)
         if self.training or not bool((index < 0).any()):
             if self.features is None:
-                return products(vectors, self.own, index, sparse=self.sparse)
+                return products(vectors, self._all, index, sparse=self.sparse)
             if self._whole(index):
                 return products(vectors, self.table(), index)
         return dots(vectors, self(index))
@@ -108,9 +142,31 @@ class Embedding(nn.Module):
     def table(self) -> Tensor:
         """Return all vectors, `[n, width]`."""
         if self.features is None:
-            return self.own
+            return self._all
         said: Tensor = self.features()
-        return self.own + said
+        return self._all + said
+
+    def near(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Return a table that has the vectors at `index`, and where in it they are.
+
+        It is the table of all, unless other workers have rows of it.
+        """
+        if not self.is_apart:
+            return self.table(), index
+        assert self.items is not None
+        own, place, items = self.items.near(index)
+        if self.features is not None:
+            own = own + self.features(items)
+        return own, place
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether rows that are asked for may be missing here: other workers own them."""
+        return self.items is not None and self.items.is_apart
+
+    @property
+    def _all(self) -> Tensor:
+        return self.own if self.items is None else self.items.whole()
 
     def _whole(self, index: Tensor) -> bool:
         """Tell whether so many are asked for that what all features say is sooner computed."""
@@ -139,7 +195,7 @@ class PairScorer(Scorer):
         generator, width = options.get("generator"), self.dim + self.extra
         users, items = options.get("user_features"), options.get("item_features")
         self.user = Embedding(n_users, width, features=users, generator=generator)
-        self.item = Embedding(n_items, width, features=items, generator=generator)
+        self.item = Embedding(n_items, width, features=items, generator=generator, of_items=True)
 
     @classmethod
     def of(
@@ -186,17 +242,6 @@ class FeatureEncoder(nn.Module):
         by_token = Bags(self.tokens, self.offsets, self.shares).by_entry(n_tokens)
         for name, value in zip(("owners", "begins", "owner_shares"), by_token, strict=True):
             self.register_buffer(name, value, persistent=False)
-
-    def keep(self, first: int, last: int) -> None:
-        """Keep the features of some ids that follow each other."""
-        begin, end = int(self.offsets[first]), int(self.offsets[last])
-        self.tokens, self.shares = self.tokens[begin:end], self.shares[begin:end]
-        self.offsets = self.offsets[first : last + 1] - begin
-        self.numbers = self.numbers[first:last]
-        n_tokens = 0 if self.token_vectors is None else len(self.token_vectors)
-        self.owners, self.begins, self.owner_shares = Bags(
-            self.tokens, self.offsets, self.shares
-        ).by_entry(n_tokens)
 
     def forward(self, index: Tensor | None = None) -> Tensor:
         """Return the vectors of the ids at `index` `[n]`, or of all of them, `[n, width]`."""
@@ -251,9 +296,6 @@ def _token_bags(
 
 def _standardised(table: FeatureTable) -> NDArray[np.float32]:
     numbers = table.numbers()
-    known = np.isfinite(numbers)
-    n_known = np.maximum(known.sum(0), 1)
-    mean = np.where(known, numbers, 0).sum(0) / n_known
-    centred = np.where(known, numbers - mean, 0)
-    deviation = np.sqrt((centred**2).sum(0) / n_known)
-    return (centred / np.where(deviation > 0, deviation, 1)).astype(np.float32)
+    mean, deviation = table.scale()
+    centred = np.where(np.isfinite(numbers), numbers - mean, 0)
+    return (centred / deviation).astype(np.float32)

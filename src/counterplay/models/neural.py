@@ -40,8 +40,9 @@ class MLP(PairScorer):
         """Return the logits of `items` `[B, K]`."""
         left = self.user_half(self.user(users))
         whole_table = items.numel() > self.n_items and not self.item.sparse
-        if whole_table and not bool((items < 0).any()):
-            right = rows(self.item_half(self.item.table()), items)
+        if self.item.is_apart or (whole_table and not bool((items < 0).any())):
+            table, place = self.item.near(items)
+            right = rows(self.item_half(table), place)
         else:
             right = self.item_half(self.item(items))
         hidden = left[:, None] + right  # [B, K, 2 · dim]

@@ -59,20 +59,22 @@ def _gradient(
 ) -> Tensor:
     """Return the gradient of a table, dense, or sparse with only the rows that were looked up."""
     if not sparse:
-        return _sums(found, values, shape[0], weights)
+        return sums(found, values, shape[0], weights)
     touched, place = found.touched
-    sums = _sums(place, values, len(touched), weights)
+    total = sums(place, values, len(touched), weights)
     return torch.sparse_coo_tensor(
-        touched[None].long(), sums, shape, is_coalesced=True, check_invariants=False
+        touched[None].long(), total, shape, is_coalesced=True, check_invariants=False
     )
 
 
-def _sums(found: Lookup, values: Tensor, n: int, weights: Tensor | None) -> Tensor:
+def sums(found: Lookup, values: Tensor, n: int, weights: Tensor | None = None) -> Tensor:
     """Return the sum of the values of each of `n` rows, `[n, width]`.
 
     Without weights, `values` has one row an entry of the index; with them, one row a query, to be
     weighted entry by entry.
     """
+    if not found.index.numel():
+        return values.new_zeros(n, values.shape[1])
     if found.index.device.type != "cpu":
         each = values if weights is None else (weights[..., None] * values[:, None]).flatten(0, 1)
         return values.new_zeros(n, values.shape[1]).index_add_(0, found.index.reshape(-1), each)

@@ -1,15 +1,20 @@
-"""A model whose users several workers have: each holds the vectors of its own."""
+"""A model whose users several workers have: each holds the vectors of its own.
+
+Vectors of items are with all of them, or each owns those of its shards.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from torch import nn
 from torch.nn import functional as F
 
 from counterplay.data.vocabulary import Vocabulary
 from counterplay.errors import ConfigError
-from counterplay.models.embedding import FEATURES, Embedding
+from counterplay.models.embedding import FEATURES, Embedding, without_items
+from counterplay.models.item_tables import apart, tables_of_items
 from counterplay.models.scorer import Scorer
 from counterplay.models.solved import Solved
 from counterplay.seeding import Streams
@@ -18,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import torch
-    from torch import Tensor, nn
+    from torch import Tensor
 
     from counterplay.data.interactions import Interactions
     from counterplay.groups import Group
@@ -41,18 +46,27 @@ def shared_out(
             "another model"
         )
     nobody = replace(log, users=Vocabulary(log.users.ids[:0]))
-    model = settings.kind.of(nobody, settings, generator)
+    with without_items():
+        model = settings.kind.of(nobody, settings, generator)
     streams = Streams(0 if generator is None else generator.initial_seed())
-    tables = [each for each in model.modules() if isinstance(each, Embedding) and not len(each.own)]
-    known = {id(table.own) for table in tables}
+    embeddings = [each for each in model.modules() if isinstance(each, Embedding)]
+    of_items = [each for each in embeddings if each.items is not None]
+    of_users = [each for each in embeddings if each.items is None and not len(each.own)]
+    known = {id(table.own) for table in of_users}
     if any(0 in value.shape and id(value) not in known for value in model.parameters()):
         raise ConfigError(
             "several workers need to know what a model has of each user; found another table than "
             f"counterplay.models.Embedding in {type(model).__name__}; keep users' vectors in one, "
             "or train without --workers"
         )
-    for number, table in enumerate(tables):
-        table.share_out(share, streams, number)
+    for tables in (of_users, of_items):
+        for number, table in enumerate(tables):
+            table.share_out(share, streams, number)
+    if share.owns_items:
+        begin, end = (share.items_of(each, log.n_items) for each in share.ends)
+        for _, other in tables_of_items(model):
+            if other.n_of_all is None:  # what is no embedding starts the same on all workers
+                other.hold(nn.Parameter(other.held.detach()[begin:end].clone()), log.n_items)
     for module in model.modules():
         if isinstance(module, Scorer):
             module.n_users = log.n_users
@@ -62,6 +76,8 @@ def shared_out(
 def n_parameters(player: nn.Module) -> int:
     """Return how many numbers are learnt, on all workers together."""
     elsewhere = sum(each.n_values - each.own.numel() for _, each in tables_of_users(player))
+    for _, table in apart(player):
+        elsewhere += ((table.n_of_all or 0) - len(table.held)) * table.held.shape[1]
     return elsewhere + sum(value.numel() for value in player.parameters())
 
 
@@ -73,6 +89,10 @@ def whole_states(players: Mapping[str, nn.Module], group: Group) -> dict[str, Te
         for key, value in player.state_dict().items()
     }
     for role, player in players.items():
+        for name, items in apart(player):
+            found = group.collected(items.held)
+            if found is not None:
+                states[f"{role}.{name}"] = found
         for path, table in tables_of_users(player):
             place = f"{role}.{path}"
             for name in ("own", *(f"features.{each}" for each in FEATURES if table.features)):

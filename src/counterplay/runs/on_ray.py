@@ -21,11 +21,12 @@ _ROOM = 60.0  # seconds to wait for room on the cluster
 
 
 def train_on_ray(
-    data: Path, out: Path, config: RunConfig, *, n_workers: int, shards: int, resume: bool = False
+    data: Path, out: Path, config: RunConfig, *, n_workers: int, shards: int, **how: Any
 ) -> RunRecord:
     """Train with `n_workers` processes of a Ray cluster, which share the folders `data` and `out`.
 
-    Ray finds the cluster by RAY_ADDRESS; without it, this machine is one.
+    Ray finds the cluster by RAY_ADDRESS; without it, this machine is one. `how` is as in
+    `counterplay.runs.training.train`: `resume`, `own_items` and `checkpoint_every`.
     """
     with needed("training on Ray", "ray"):
         ray = import_module("ray")
@@ -45,7 +46,7 @@ def train_on_ray(
         values = config.model_dump(mode="json")
         work = [
             _on(ray, room, rank, _work).remote(
-                rank, n_workers, address, str(data), str(out), values, shards, resume
+                rank, n_workers, address, str(data), str(out), values, {"shards": shards, **how}
             )
             for rank in range(n_workers)
         ]
@@ -101,8 +102,7 @@ def _work(
     data: str,
     out: str,
     values: dict[str, Any],
-    shards: int,
-    resume: bool,
+    how: dict[str, Any],
 ) -> None:
     """Train as one of the workers."""
     places = zip(PLACES, (rank, size, *address), strict=True)
@@ -115,4 +115,4 @@ def _work(
 
     torch.set_num_threads(1)
     with joined() as group:
-        train(data, out, config_of(values), resume=resume, shards=shards, group=group)
+        train(data, out, config_of(values), group=group, **how)

@@ -68,6 +68,8 @@ def train(
     split: Split | None = None,
     shards: int | None = None,
     group: Group = ALONE,
+    own_items: bool | None = None,
+    checkpoint_every: int = 1,
 ) -> RunRecord:
     """Train on the dataset directory `data`, write the run directory `out`, return its record.
 
@@ -76,7 +78,9 @@ def train(
     log and split are the same. `split` is the data, where they are loaded already.
 
     With `shards`, random streams are named by that many shards of the users, so that the workers of
-    a `group`, as many as divide it, learn the same; each of them calls this function.
+    a `group`, as many as divide it, learn the same; each of them calls this function. They own the
+    vectors of items with `own_items`, and all have all of them without; None is with more items
+    than a worker looks up in a step. A checkpoint is written every `checkpoint_every` epochs.
     """
     config, folder = config or RunConfig(), Path(out)
     settings, kind = config.of_method(), kind_of({"method": config.method})
@@ -87,12 +91,20 @@ def train(
             f"several workers need shards to divide among them; found {group.size} workers and no "
             f"shards; give shards={SHARDS}"
         )
+    if checkpoint_every < 1:
+        raise ConfigError(
+            f"a checkpoint is written every 1 or more epochs; found {checkpoint_every}; give a "
+            "number from 1"
+        )
+    bound = settings.n_lookups(group.size) if own_items is None else float("inf")
+    owned_above = 0.0 if own_items else bound
     asked = asked_for(config, data) | ({} if shards is None else {"shards": shards})
     if group.rank:  # the first worker has the folder
         assert shards is not None  # as above
         (finished,) = group.most(0.0)
         if not finished:
-            _trained(data, load_share(data, group, shards), folder, config, asked, ())
+            split = load_share(data, group, shards, owned_above=owned_above)
+            _trained(data, split, folder, config, asked, (), checkpoint_every)
         return read_record(folder)
     if not resume:
         check_free(folder)
@@ -106,9 +118,11 @@ def train(
             clear(place)
             return check_run(place)
         try:
-            if split is None:
-                split = load_split(data) if shards is None else load_share(data, group, shards)
-            return _trained(data, split, place, config, asked, callbacks)
+            if split is None and shards is None:
+                split = load_split(data)
+            elif split is None:
+                split = load_share(data, group, shards, owned_above=owned_above)
+            return _trained(data, split, place, config, asked, callbacks, checkpoint_every)
         except (ConfigError, DataError, LostWorkerError):
             if not resume and not (place / CHECKPOINT).exists():
                 clear(place)  # the same command may be given again
@@ -122,6 +136,7 @@ def _trained(
     config: RunConfig,
     asked: dict[str, Any],
     callbacks: Iterable[Callback],
+    checkpoint_every: int,
 ) -> RunRecord:
     """Train, or go on with what broke off; return the record."""
     train = split.train
@@ -148,7 +163,10 @@ def _trained(
         rows = impressions_of(split, TRAIN) if kind.needs == "impressions" else train
         method = kind(players, rows, settings)
         method.impressions = shown
-        found = fit(method, validate=judge, callbacks=callbacks, checkpoint=checkpoint)
+        found = fit(
+            method, validate=judge, callbacks=callbacks, checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+        )  # fmt: skip
     record = _record(config, data, split, found, judge, notes, asked)
     states = whole_states(found.players, train.group)
     written: list[RunRecord] = []

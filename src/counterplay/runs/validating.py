@@ -25,6 +25,7 @@ from counterplay.metrics.measures import (
 )
 from counterplay.metrics.ranks import full_ranks, sampled_candidates, sampled_ranks
 from counterplay.metrics.scoring import ModelScores
+from counterplay.models.item_tables import whole_items
 from counterplay.runs.defaults import ranked_among
 
 if TYPE_CHECKING:
@@ -142,7 +143,11 @@ class Judge:
         return found.to_dict()
 
     def values(self, model: Scorer) -> NDArray[np.float64]:
-        """Return the value of every row, `[n]`."""
+        """Return the value of every row, `[n]`; all workers have all items meanwhile."""
+        with whole_items(model, self.train.group):
+            return self._values(model)
+
+    def _values(self, model: Scorer) -> NDArray[np.float64]:
         scores = ModelScores(model, self.train, train=self.train, taught=self._taught)
         targets = self.targets
         if self.train.is_explicit:

@@ -6,6 +6,7 @@ worker shows every few seconds that it is alive, so that the others can say who 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -22,7 +23,14 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from counterplay.errors import ConfigError, LostWorkerError
+from counterplay.errors import (
+    CheckpointError,
+    ConfigError,
+    CounterplayError,
+    DataError,
+    DivergedError,
+    LostWorkerError,
+)
 from counterplay.groups import ALONE, PARENT, PLACES, SECONDS, TIMEOUT, Group, is_worker
 
 if TYPE_CHECKING:
@@ -33,6 +41,10 @@ if TYPE_CHECKING:
 
 _BEAT = 1.0  # seconds between two signs of life
 _STILL = 5.0  # seconds without one after which a worker counts as gone
+# What one worker finds and all of them end with: the same sentence, and the same exit code.
+_REFUSALS = {
+    kind.__name__: kind for kind in (DataError, ConfigError, DivergedError, CheckpointError)
+}
 
 
 @contextmanager
@@ -100,6 +112,14 @@ class Workers(Group):
         for each, total in zip(tensors, flat.split([it.numel() for it in tensors]), strict=True):
             each.detach().copy_(total.view(each.shape))
 
+    def add(self, tensor: Tensor) -> None:
+        """Replace a tensor by its sum over all workers, added up as it is."""
+        flat = tensor.detach().cpu().contiguous()
+        with self._exchange(flat):
+            dist.all_reduce(flat)
+        if flat.data_ptr() != tensor.data_ptr():
+            tensor.detach().copy_(flat)
+
     def total(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the sum of an array over all workers."""
         tensor = torch.from_numpy(np.array(values))
@@ -147,6 +167,14 @@ class Workers(Group):
             parts.append(part)
         return torch.cat(parts)
 
+    def exchange(self, rows: Tensor, given: list[int], taken: list[int]) -> Tensor:
+        """Give each worker so many of the rows, in their order; return what they gave."""
+        rows = rows.detach().cpu().contiguous()
+        found = rows.new_empty(sum(taken), *rows.shape[1:])
+        with self._exchange(rows[given[self.rank] :]):  # its own stay
+            dist.all_to_all_single(found, rows, taken, given)
+        return found
+
     def gathered_sizes(self, n: int) -> list[int]:
         """Return a number of every worker."""
         sizes = torch.zeros(self.size, dtype=torch.int64)
@@ -182,10 +210,7 @@ class Workers(Group):
             waited = time.monotonic() - seen
             if waited > self._timeout or not (watcher.is_alive() or done.is_set()):
                 done.set()
-                raise LostWorkerError(
-                    f"all {self.size} workers must stay until the end; found {self._gone(waited)}; "
-                    "give the same command again with --resume"
-                )
+                raise self._lost(waited)
         watcher.join()  # a thread that still asks the store at the process's end aborts it
 
     def barrier(self) -> None:
@@ -201,10 +226,27 @@ class Workers(Group):
             yield
         except RuntimeError as error:
             waited = time.monotonic() - begun
-            raise LostWorkerError(
-                f"all {self.size} workers must stay until the end; found {self._gone(waited)} "
-                f"({_first_line(error)}); give the same command again with --resume"
-            ) from None
+            raise self._lost(waited, f" ({_first_line(error)})") from None
+
+    def _lost(self, waited: float, why: str = "") -> CounterplayError:
+        """Return what to say where others are gone: what one of them refused, or who is gone."""
+        refused: list[CounterplayError] = []
+        _within(_STILL, lambda: refused.extend(self._refusals()))
+        if refused:
+            return refused[0]
+        return LostWorkerError(
+            f"all {self.size} workers must stay until the end; found {self._gone(waited)}{why}; "
+            "give the same command again with --resume"
+        )
+
+    def _refusals(self) -> Iterator[CounterplayError]:
+        """Yield what workers refused, and tell the first one that it was heard."""
+        for rank in range(self.size):
+            said = self._read(f"refused/{rank}")
+            if said is not None:
+                self._store.set(f"heard/{self.rank}", "")
+                kind, text = json.loads(said)
+                yield _REFUSALS[kind](text)
 
     def _gone(self, waited: float) -> str:
         """Return who is gone, and why; the store may be out of reach itself."""
@@ -246,8 +288,23 @@ class Workers(Group):
             words = " ".join(str(error).split()) or type(error).__name__
             if isinstance(error, KeyboardInterrupt):
                 words = "interrupted"
+            refused = type(error).__name__ in _REFUSALS
+            if refused:
+                said = json.dumps([type(error).__name__, str(error)])
+                _within(_BEAT, lambda: self._store.set(f"refused/{self.rank}", said))
             _within(_BEAT, lambda: self._store.set(f"failed/{self.rank}", f"stopped: {words}"))
+            if refused and not self.rank:
+                _within(2 * _STILL, self._await_others)
         self._ended.set()
+
+    def _await_others(self) -> None:
+        """Stay until the others know: the store goes with the first worker."""
+        if dist.is_initialized():
+            dist.destroy_process_group()  # then they notice
+        others = [f"heard/{rank}" for rank in range(1, self.size)]
+        end = time.monotonic() + _STILL
+        while others and not self._store.check(others) and time.monotonic() < end:
+            time.sleep(_BEAT / 20)
 
     def left(self) -> None:
         """Leave the group when all is done."""

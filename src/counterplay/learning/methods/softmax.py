@@ -59,6 +59,7 @@ class Softmax(Method[AmongAll]):
     def step(self, batch: Batch, meter: Meter) -> None:
         """Move f down the gradient of its mean loss."""
         shared, weights = self._drawn()  # [N], [N]
+        self.also(shared)
         own = batch.items[:, :1]  # [B, 1]
         f, others = self.candidate.beside(batch.users, own, shared, batch.history)  # [B, 1], [B, N]
         place = torch.full((self.log.n_items,), -1, device=shared.device)  # in the sample
