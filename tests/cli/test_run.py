@@ -16,7 +16,6 @@ from counterplay.simulation import synthetic
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.writing import write_world
 from counterplay.study import config as study_config
-from counterplay.study import study
 from counterplay.study.config import StudyConfig
 
 from .conftest import Outcome, Run
@@ -259,7 +258,7 @@ def test_interrupted_it_says_so_and_goes_on(run: Run, monkeypatch: pytest.Monkey
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(study, "staged", stop)
+        patch.setattr("counterplay.runs.candidates.staged", stop)
         broken = run("run", "log.csv", *FAST, "--out", "study")
     assert broken.code == 130
     *stages, last = broken.err.splitlines()

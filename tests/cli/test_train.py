@@ -65,11 +65,13 @@ def test_json_and_a_file_of_settings(dataset: Path, tmp_path: Path, run: Run) ->
 def test_bad_settings_are_one_sentence_before_data_are_read(
     arguments: tuple[object, ...], expected: str, tmp_path: Path, run: Run
 ) -> None:
-    outcome = run("train", tmp_path / "no data", "--out", tmp_path / "run", *FAST, *arguments)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/dataset.json").write_text("what nobody can read")
+    outcome = run("train", tmp_path / "data", "--out", tmp_path / "run", *FAST, *arguments)
     assert outcome.code == 2
     assert outcome.err.count("\n") == 1
     assert expected in outcome.err
-    assert not list(tmp_path.iterdir())
+    assert [each.name for each in tmp_path.iterdir()] == ["data"]
 
 
 BROKEN = """

@@ -16,6 +16,7 @@ import pytest
 import counterplay as cp
 from counterplay.data import splits
 from counterplay.data.files import write_json
+from counterplay.evaluation import diagnostics
 from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
 from counterplay.runs import training as training
 from counterplay.simulation.synthetic import Synthetic
@@ -218,8 +219,11 @@ def test_what_is_done_is_not_done_again(
     def never(*_: object, **__: object) -> None:
         raise AssertionError
 
-    for name in ("prepare", "save", "staged", "compared", "diagnostics", "write_json"):
+    for name in ("prepare", "save", "write_json"):
         monkeypatch.setattr(module, name, never)
+    for place in ("runs.candidates.staged", "evaluation.evaluator.compared"):
+        monkeypatch.setattr(f"counterplay.{place}", never)
+    monkeypatch.setattr(diagnostics, "diagnostics", never)
     again = cp.run(log, study.folder, quick(), command="another time")
     assert again.record == study.record
 

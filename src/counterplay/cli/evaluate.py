@@ -195,12 +195,12 @@ def _check(
     *runs: Path,
 ) -> None:
     """Refuse what is not there, or has other columns, before what takes seconds is loaded."""
-    check_world(world)
     if log == "impressions" and world is not None:
         raise ConfigError(
             "a world is for the oracle estimator, which is of clicks; found --world with --log "
             "impressions; leave one of them out"
         )
+    check_world(world)
     for run in runs:
         check_finished(run)
     check_dataset(data)
