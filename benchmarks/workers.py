@@ -29,7 +29,7 @@ SHARDS, ROUNDS = 8, 3
 GOAL = 1.6
 METHODS = ("erm", "acl")
 SIZES = (1, 2)
-MANY_ITEMS, FEW_ROWS = 200_000, 524_288  # to count bytes with, in four steps
+MANY_ITEMS, FEW_ROWS = 200_000, 262_144  # to count bytes with, in four steps
 OWNERS = (2, 4, 8)
 
 
@@ -69,12 +69,13 @@ def run() -> dict[str, Any]:
 
 
 def _log(name: str, n_rows: int, n_items: int) -> Path:
-    """Make a log in which few items have most rows."""
+    """Make a log in which few items have most rows, and all of them one."""
     data = WORK / name
     if not data.exists():
         rng = cp.Streams(0).numpy("workers")
         user = (N_USERS * rng.random(n_rows) ** 2).astype(np.int32)
         item = (n_items * rng.random(n_rows) ** 3).astype(np.int32)
+        item[:n_items] = rng.permutation(n_items)
         log = cp.read(pl.DataFrame({"user": user, "item": item}))
         cp.data.save(cp.Split(log, np.zeros(len(log), dtype=np.int8), "nothing held out"), data)
     return data

@@ -233,7 +233,7 @@ class Workers(Group):
         """Return what to say where others are gone: what one of them refused, or who is gone."""
         refused: list[CounterplayError] = []
         _within(_STILL, lambda: refused.extend(self._refusals()))
-        if refused:
+        if refused:  # by one of them
             return refused[0]
         return LostWorkerError(
             f"all {self.size} workers must stay until the end; found {self._gone(waited)}{why}; "
