@@ -26,6 +26,7 @@ NAMES = (
     "training_scale",
     "workers",
     "two_hosts",
+    "worker_kills",
     "shuffling",
     "quality",
     "sasrec_speed",

@@ -1,7 +1,8 @@
 """A worker of two is killed, stopped or ended at a random moment, also within a checkpoint.
 
 All must end by themselves with one sentence, no process may stay, and the same command with
-`--resume`, by one, two or four workers, must end in the run of one process. Every case has a
+`--resume`, by one, two or four workers, must end in the run of one process. In about half of the
+cases workers own the items' vectors, before the signal, after it, or both. Every case has a
 number, and with the seed its number says all of it; finished ones are kept in `benchmarks/.work`.
 """
 
@@ -26,6 +27,7 @@ from benchmarks.two_hosts import checkerboard
 SEED, N_CASES = 2026, 100
 SIGNALS = (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM)
 TIMEOUT, CLOSE = 5, 1e-4
+_ITEMS = ("--copy-items", "--own-items")
 TRAINING = ("--method", "erm", "--dim", "16", "--shards", "8", "--epochs", "40",
             "--set", "training.patience=40")  # fmt: skip
 
@@ -83,11 +85,15 @@ class WorkerKills:
         """Signal a worker of a run, then let another number of workers go on."""
         rng = rng_of(self.seed, "workers", number)
         which, kind, size = int(rng.integers(2)), SIGNALS[number % 3], (1, 2, 4)[rng.integers(3)]
+        before, after = (_ITEMS[int(place)] for place in rng.integers(2, size=2))
         shutil.rmtree(folder / "run", ignore_errors=True)
-        process = self._started(folder, "run", 2)
+        process = self._started(folder, "run", 2, before)
         time.sleep(float(rng.uniform(0.1, 0.9)) * self._seconds)
         children = _children(process.pid)
-        case = {"signal": kind.name, "worker": which, "resumed by": size, "seconds": 0.0}
+        case = {
+            "signal": kind.name, "worker": which, "resumed by": size, "seconds": 0.0,
+            "items": [before, after],
+        }  # fmt: skip
         if len(children) < 2:
             process.communicate()
             return case | {"outcome": "ended before", "fault": None}
@@ -97,7 +103,7 @@ class WorkerKills:
         case["seconds"] = round(time.monotonic() - begin, 1)
         fault = self._fault(process, said, children)
         if fault is None:
-            process = self._started(folder, "run", size, "--resume")
+            process = self._started(folder, "run", size, "--resume", after)
             words = process.communicate()[1]
             fault = words if process.returncode else self._apart(folder)
         begun = "after an epoch" if "--resume" in said else "before or after"

@@ -31,23 +31,27 @@ def main(job: dict[str, Any]) -> None:
     config = config_of(job["config"])
     kind = method_of(config.method)
     with joined() as group:
-        train = load_share(job["data"], group, job["shards"]).train
+        above = 0.0 if job.get("own_items") else float("inf")
+        train = load_share(job["data"], group, job["shards"], owned_above=above).train
         players = config.players(train, Streams(0))
-        ends: list[tuple[float, int]] = []
+        ends: list[tuple[float, float, int]] = []
 
         def note(_: object) -> None:
             group.barrier()
-            ends.append((time.perf_counter(), group.n_bytes if isinstance(group, Workers) else 0))
+            sent = group.n_bytes if isinstance(group, Workers) else 0
+            ends.append((time.perf_counter(), time.process_time(), sent))
 
         source: Batches = ShardBatches(train, config.of_method(), *players.values())
         note(None)
         fit(kind(players, train, config.of_method()), callbacks=[note], batches=source)
-        (before, bytes_before), (after, bytes_after) = ends[-2:]
+        seconds, cpu_seconds, n_bytes = (
+            after - before for before, after in zip(*ends[-2:], strict=True)
+        )
         steps = source.n_steps if isinstance(source, ShardBatches) else 1
         n = int(group.total(torch.tensor([len(train)]).numpy())[0])
         if group.rank == 0:
-            found = {"seconds": after - before, "rows": n, "steps": steps}
-            print(json.dumps(found | {"bytes a step": (bytes_after - bytes_before) / steps}))
+            found = {"seconds": seconds, "cpu seconds": cpu_seconds, "rows": n, "steps": steps}
+            print(json.dumps(found | {"bytes a step": n_bytes / steps}))
 
 
 if __name__ == "__main__":

@@ -30,14 +30,15 @@ def quick() -> dict[str, str]:
     return os.environ | {"OMP_NUM_THREADS": "1", "COUNTERPLAY_TIMEOUT": "20"}
 
 
+@pytest.mark.parametrize("items", ["--copy-items", "--own-items"])
 def test_two_workers_train_what_one_trains(
-    dataset: Path, tmp_path: Path, run: Run, quick: dict[str, str]
+    dataset: Path, tmp_path: Path, run: Run, quick: dict[str, str], items: str
 ) -> None:
     given = ("train", dataset, "--method", "acl", "--epochs", 2, *FAST)
     alone = run(*given, "--out", tmp_path / "alone")
     assert alone.code == 0, alone.err
     both = subprocess.run(
-        command(*given, "--out", tmp_path / "both", "--workers", 2),
+        command(*given, "--out", tmp_path / "both", "--workers", 2, items),
         capture_output=True, text=True, env=quick, timeout=300,
     )  # fmt: skip
     assert both.returncode == 0, both.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 import counterplay as cp
@@ -63,6 +64,52 @@ def test_shares_put_together_are_the_dataset(
         assert whole.unclicked is not None
         others = [part.unclicked for part in parts]
         assert sum(len(each) for each in others if each is not None) == len(whole.unclicked)
+
+
+@pytest.mark.parametrize(("size", "above", "owns"), [(2, 8, True), (2, 9, False), (1, 8, False)])
+def test_several_workers_own_many_items(
+    size: int, above: int, tmp_path: Path, *, owns: bool
+) -> None:
+    """There are nine."""
+    saved(tmp_path / "data", list(range(40)) * 3)
+    parts = by_workers(
+        size, lambda group: load_share(tmp_path / "data", group, 8, owned_above=above)
+    )
+    shares = [part.interactions.share for part in parts]
+    assert [share is not None and share.owns_items for share in shares] == [owns] * size
+
+
+def test_users_features_stay_with_their_worker(tmp_path: Path) -> None:
+    """Their values and their scale are those of all."""
+    users = [f"u{each:02d}" for each in range(40)]
+    told = pl.DataFrame(
+        {
+            "user": users,
+            "colour": [f"colour {each % 7}" if each % 5 else None for each in range(40)],
+            "sizes": [[each // 10, each % 3] if each % 4 else None for each in range(40)],
+            "age": [float(each) if each % 6 else None for each in range(40)],
+        }
+    )
+    log = cp.read(
+        {"user": users * 3, "item": [each % 9 for each in range(120)]}, user_features=told
+    )
+    save(Split(log, np.zeros(len(log), dtype=np.int8), "nothing held out"), tmp_path / "data")
+    parts = by_workers(4, lambda group: load_share(tmp_path / "data", group, 8))
+    found = [part.interactions.user_features for part in parts]
+    whole = log.user_features
+    assert whole is not None
+    for part, table in zip(parts, found, strict=True):
+        assert table is not None
+        share = part.interactions.share
+        assert share is not None
+        mine = slice(share.first_user, share.first_user + share.bounds[-1])
+        assert len(table) == part.interactions.n_users < log.n_users
+        assert np.array_equal(table.codes("colour")[0], whole.codes("colour")[0][mine])
+        begins, codes, _ = whole.bags("sizes")
+        ours, our_codes, _ = table.bags("sizes")
+        assert np.array_equal(ours, begins[mine.start : mine.stop + 1] - begins[mine.start])
+        assert np.array_equal(our_codes, codes[begins[mine.start] : begins[mine.stop]])
+        assert all(map(np.allclose, table.scale(), whole.scale()))
 
 
 def test_shards_have_about_as_many_rows_each(tmp_path: Path) -> None:

@@ -264,6 +264,19 @@ def test_interrupted_workers_go_on_in_another_number(
     assert sorted(each.name for each in tmp_path.iterdir()) == ["000004", "state.json"]
 
 
+def test_checkpoints_may_be_some_epochs_apart(tmp_path: Path) -> None:
+    """What is there after each of five epochs; the last one is always written."""
+    log, found = share_of(log_of(), ALONE, SHARDS), []
+    model = ModelSettings(name="gmf", dim=4).build(log, Streams(0).torch("initial", "candidate"))
+
+    def note(_: Epoch) -> None:
+        found.append(sorted(each.name for each in tmp_path.glob("0*")))
+
+    method = method_of("erm")({"candidate": model}, log, Training(epochs=5, batch_size=64))
+    fit(method, checkpoint=tmp_path, checkpoint_every=2, callbacks=[note])
+    assert found == [[], ["000002"], ["000002"], ["000004"], ["000005"]]
+
+
 def test_a_damaged_shard_is_noticed(tmp_path: Path) -> None:
     log = log_of()
     learnt(log, ALONE, "erm", "gmf", tmp_path, epochs=1)

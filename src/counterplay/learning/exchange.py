@@ -72,8 +72,9 @@ class Exchange:
         n_known = dict(zip(map(id, self._learning), known.tolist(), strict=True))
         for value in self._tables:
             if n_known[id(value)]:
-                value.grad = torch.zeros_like(value) if value.grad is None else value.grad
-                self._group.add(value.grad)
+                mine = torch.zeros_like(value) if value.grad is None else value.grad
+                self._group.add(mine)
+                value.grad = mine
         for value, n in zip(self._learning, known.tolist(), strict=True):
             if n and id(value) in self._apart:
                 moving.append(self._apart[id(value)])

@@ -91,12 +91,13 @@ class Workers(Group):
     """Several processes; see `Group`.
 
     Attributes:
-        n_bytes: What this worker has given to exchanges so far.
+        n_bytes: What this worker has sent to others so far.
     """
 
     def __init__(self, rank: int, size: int, store: Any, timeout: float) -> None:
         self.rank, self.size = rank, size
         self._store, self._timeout, self.n_bytes = store, timeout, 0
+        self._ring = 2 * (size - 1) / size  # how often a sum is sent: its parts go round twice
         self._ended = threading.Event()
         self._beats = self._turns = 0
         store.set(f"host/{rank}", socket.gethostname())
@@ -107,7 +108,7 @@ class Workers(Group):
     def sum(self, *tensors: Tensor) -> None:
         """Replace each tensor by its sum over all workers, added up in float64."""
         flat = torch.cat([each.detach().reshape(-1).double().cpu() for each in tensors])
-        with self._exchange(flat):
+        with self._exchange(flat, self._ring):
             dist.all_reduce(flat)
         for each, total in zip(tensors, flat.split([it.numel() for it in tensors]), strict=True):
             each.detach().copy_(total.view(each.shape))
@@ -115,7 +116,7 @@ class Workers(Group):
     def add(self, tensor: Tensor) -> None:
         """Replace a tensor by its sum over all workers, added up as it is."""
         flat = tensor.detach().cpu().contiguous()
-        with self._exchange(flat):
+        with self._exchange(flat, self._ring):
             dist.all_reduce(flat)
         if flat.data_ptr() != tensor.data_ptr():
             tensor.detach().copy_(flat)
@@ -123,14 +124,14 @@ class Workers(Group):
     def total(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the sum of an array over all workers."""
         tensor = torch.from_numpy(np.array(values))
-        with self._exchange(tensor):
+        with self._exchange(tensor, self._ring):
             dist.all_reduce(tensor)
         return tensor.numpy()
 
     def most(self, *values: float) -> tuple[float, ...]:
         """Return the largest of each value among all workers."""
         tensor = torch.tensor(values, dtype=torch.float64)
-        with self._exchange(tensor):
+        with self._exchange(tensor, self._ring):
             dist.all_reduce(tensor, dist.ReduceOp.MAX)
         return tuple(tensor.tolist())
 
@@ -141,7 +142,7 @@ class Workers(Group):
         padded = rows.new_zeros(widest, *rows.shape[1:]).cpu()
         padded[: len(rows)] = rows.detach()
         found = [torch.empty_like(padded) for _ in sizes]
-        with self._exchange(padded):
+        with self._exchange(padded, self.size - 1):
             dist.all_gather(found, padded)
         begin = sum(sizes[: self.rank])
         every = torch.cat([each[:n] for each, n in zip(found, sizes, strict=True)])
@@ -179,7 +180,7 @@ class Workers(Group):
         """Return a number of every worker."""
         sizes = torch.zeros(self.size, dtype=torch.int64)
         sizes[self.rank] = n
-        with self._exchange(sizes):
+        with self._exchange(sizes, self._ring):
             dist.all_reduce(sizes)
         return [int(each) for each in sizes]
 
@@ -218,10 +219,10 @@ class Workers(Group):
         self.total(np.zeros(1))
 
     @contextmanager
-    def _exchange(self, given: Tensor | None = None) -> Iterator[None]:
-        """Say in one sentence who is gone, where an exchange fails; count what is given to it."""
+    def _exchange(self, given: Tensor | None = None, times: float = 1) -> Iterator[None]:
+        """Say in one sentence who is gone, where an exchange fails; count what is sent by it."""
         begun = time.monotonic()
-        self.n_bytes += 0 if given is None else given.numel() * given.element_size()
+        self.n_bytes += 0 if given is None else round(times * given.nbytes)
         try:
             yield
         except RuntimeError as error:
@@ -232,7 +233,7 @@ class Workers(Group):
         """Return what to say where others are gone: what one of them refused, or who is gone."""
         refused: list[CounterplayError] = []
         _within(_STILL, lambda: refused.extend(self._refusals()))
-        if refused:
+        if refused:  # by one of them
             return refused[0]
         return LostWorkerError(
             f"all {self.size} workers must stay until the end; found {self._gone(waited)}{why}; "
