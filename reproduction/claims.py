@@ -20,6 +20,7 @@ BEATS_BASE = "ACL beats its base model under unbiased evaluation"
 BEATS_PS = "ACL beats PS under unbiased evaluation"
 HOLDS = "ACL does not lose to its base model, of twice the dimension, under standard evaluation"
 CLOSER = "robust evaluation is closer to the online result than standard evaluation"
+NEARER_THAN_OTHERS = "robust evaluation is closer to the online result than the other weights"
 _METRIC, _PRINTED = "hit@10", "sampled-100"  # what is claimed, and how the paper ranks
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from reproduction.datasets import SOURCES, SYNTHETIC
 from reproduction.effects import effect_cell, effects_page
 from reproduction.estimators_page import estimators_page
+from reproduction.games_page import games_page
 from reproduction.paper import AT_LEAST, STAND_INS
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
@@ -54,7 +55,10 @@ _NO_TIMES = (
 def markdown(result: dict[str, Any]) -> str:
     """Return the page of a result."""
     lines = [f"# {result['title']}", "", *_made_by(result), ""]
-    lines += _methods_page(result) if "cells" in result else estimators_page(result)
+    if "games" in result:
+        lines += games_page(result)
+    else:
+        lines += _methods_page(result) if "cells" in result else estimators_page(result)
     lines += _claims(result["claims"])
     return "\n".join(lines).rstrip() + "\n"
 

@@ -25,6 +25,7 @@ from reproduction.definitions import METHOD_TABLES
 from reproduction.execution import execute
 from reproduction.jobs import Plan, TrainJob
 from reproduction.on_trial import EstimatorTable
+from reproduction.online_games import GamesTable
 from reproduction.page import markdown
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Reproducible(Protocol):
         ...
 
 
-_ALL: tuple[Reproducible, ...] = (*METHOD_TABLES, EstimatorTable())
+_ALL: tuple[Reproducible, ...] = (*METHOD_TABLES, EstimatorTable(), GamesTable())
 REPRODUCIBLE = {each.name: each for each in sorted(_ALL, key=lambda each: each.name)}
 Progress = Callable[[int, int, str], None]  # jobs done, of how many are known, the last in words
 
