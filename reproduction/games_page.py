@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 _ABOUT = (
-    "Every candidate is trained by the game, recipe `stable`; the k-th has the first k features. Four "
-    "online tests compare two that follow each other. *Error* is the mean squared difference to "
-    "the online result, in points², with its 95% interval over worlds. *Error to CTR* is that of "
-    "estimates and click-through rates, each divided by its mean over the eight: the two have no "
-    "common unit. *Order* is Spearman's correlation with the online result, *regret* what choosing "
-    "the best by the estimate loses of the best true value. The paper's errors, whose unit is not "
-    "said, are Hit@5 .18 standard, .14 popularity, .14 propensity, .12 robust. *Own opponent* is "
-    "the paper's robust estimate: each game's own G_β(g). `opponent`, `dials` and `robust` are "
-    "this library's: an opponent of all candidates together, the likeliest dials, and the mean "
-    "over a box of dials."
+    "Every candidate is trained by the game, recipe `stable`; the k-th has the first k "
+    "features. Four online tests compare two that follow each other. *Error* is the mean "
+    "squared difference to the online result, in points², with its 95% interval over worlds. "
+    "*Error to CTR* is that of estimates and click-through rates, each divided by its mean "
+    "over the eight: the two have no common unit. *Order* is Spearman's correlation with the "
+    "online result, *regret* what choosing the best by the estimate loses of the best true "
+    "value. The paper's errors, whose unit is not said, are Hit@5 .18 standard, .14 "
+    "popularity, .14 propensity, .12 robust. *Own opponent* is the paper's robust estimate: "
+    "each game's own G_β(g). `opponent`, `dials` and `robust` are this library's: an opponent "
+    "of all candidates together, the likeliest dials, and the mean over a box of dials."
 )
 _HEADS = (
     *("estimator", "Hit@5 error", "bias", "error to CTR", "order", "regret"),
@@ -26,7 +26,10 @@ def games_page(result: dict[str, Any]) -> list[str]:
     """Return the lines of what each estimator was worth, a table a preset."""
     lines = [_ABOUT, ""]
     for each in result["games"]:
-        lines += [f"## Worlds of the preset {each['preset']}: {each['n']} of {each['n_wanted']}", ""]
+        lines += [
+            f"## Worlds of the preset {each['preset']}: {each['n']} of {each['n_wanted']}",
+            "",
+        ]
         missing = each["n_wanted"] - each["n"]
         if missing:
             seconds = missing * result["seconds_a_world"]

@@ -1,13 +1,14 @@
 """Table 3 as the paper tells it: eight games, features added one by one, over four online tests.
 
-A world has the dials of real sets (`Synthetic`, presets mild, medium and strong). Every candidate is
-trained by the game, the k-th with the first k features: noisy views of what pleases everybody in an
-item, and of tastes of items and of users. An online test compares two candidates that follow each
-other, on users of their own; each test has its days. Offline, every estimator says Hit@5 and NDCG@5.
+A world has the dials of real sets (`Synthetic`, presets mild, medium and strong). Every candidate
+is trained by the game, the k-th with the first k features: noisy views of what pleases everybody in
+an item, and of tastes of items and of users. An online test compares two candidates that follow
+each other, on users of their own; each test has its days. Offline, every estimator says Hit@5 and
+NDCG@5.
 
     error      mean over candidates of (offline − online)², online: clicks / demand
-    error, ctr  the same of offline / mean offline − ctr / mean ctr: a click-through rate is no
-                Hit@5, and all that the two can be compared by is how candidates differ
+    to CTR     the same of offline / mean offline − ctr / mean ctr: a click-through rate is no
+               Hit@5, and all that the two can be compared by is how candidates differ
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from counterplay.data.jobs import Results, in_turn, run_jobs
 from counterplay.data.publishing import new_file, working_directory
 from counterplay.errors import ConfigError, CounterplayError
 from counterplay.runs.training import versions
+from reproduction.budget import seconds_of_job
 from reproduction.datasets import Place, check_data, make
 from reproduction.definitions import METHOD_TABLES
 from reproduction.execution import execute
@@ -104,6 +105,11 @@ class Reproduction:
             for job in self.table.jobs(self.plan, self.results)
             if all(part in job.label for part in self.only)
         ]
+
+    def seconds(self, job: Job) -> float | None:
+        """Return the seconds that a job took, or would take by those like it in the folder."""
+        found = self.results.of(job)
+        return seconds_of_job(self.results, job) if found is None else float(found["seconds"])
 
     def run(
         self,

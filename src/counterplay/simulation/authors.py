@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from counterplay.data.interactions import Interactions
 from counterplay.data.splits import TEST, TRAIN, VALIDATION, Split
 from counterplay.data.vocabulary import Vocabulary
 from counterplay.errors import DataError
@@ -35,6 +34,7 @@ from counterplay.simulation.policies import Exponential
 from counterplay.simulation.world import NotNegative, Positive, World, WorldSettings
 
 if TYPE_CHECKING:
+    from counterplay.data.interactions import Interactions
     from counterplay.simulation.factors import Numbers
 
 Whole = Annotated[int, Field(ge=1)]
