@@ -130,12 +130,23 @@ def reproduce(
 
 
 def _list(reproduction: Reproduction, as_json: bool) -> None:
-    states = reproduction.states()
+    """List jobs, states and seconds: those that a job took, or would take by jobs like it."""
+    rows = [
+        {"job": job.label, "key": job.key, "state": state, "seconds": reproduction.seconds(job)}
+        for job, state in reproduction.states()
+    ]
     if as_json:
-        console.print_json([{"job": job.label, "key": job.key, "state": s} for job, s in states])
+        console.print_json(rows)
         return
-    for job, state in states:
-        console.out.out(f"{state:<8}  {job.label}")
+    for row in rows:
+        seconds = row["seconds"]
+        took = "" if seconds is None else f"{seconds:,.0f} s"
+        console.out.out(f"{row['state']:<8}  {took:>8}  {row['job']}")
+    waiting = [row["seconds"] for row in rows if row["state"] == "waiting"]
+    known = [each for each in waiting if each is not None]
+    if known:
+        hours = sum(known) * len(waiting) / len(known) / 3600
+        console.out.out(f"{len(waiting):,} waiting jobs would take about {hours:.1f} hours")
 
 
 def _show(result: dict[str, Any], written: list[Path]) -> None:

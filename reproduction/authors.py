@@ -88,9 +88,7 @@ def estimates(
     }
 
 
-def truths(
-    scores: Scores, world: World, seen: Interactions
-) -> dict[tuple[str, int], float]:
+def truths(scores: Scores, world: World, seen: Interactions) -> dict[tuple[str, int], float]:
     """Return the true value among items that are drawn evenly, by metric and k."""
     users, n = np.arange(world.n_users), world.n_items
     found = np.asarray(scores.of_all(users), dtype=np.float64)

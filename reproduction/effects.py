@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 _COLUMN = (
     "*ESS* is the effective sample size of the weights at the epoch that was kept, as a share of "
     f"the rows, the mean over seeds. Above {ALIKE:.0%} all weights are alike: the opponent, or the "
-    "propensities, have no effect, and the run is plain learning, at half the dimension of the "
-    "base model. *Plain* counts such runs."
+    "propensities, have no effect, and the run is plain learning, at the dimension that it has. "
+    "*Collapsed* counts such runs."
 )
 
 
@@ -48,7 +48,7 @@ def effects_page(effects: list[dict[str, Any]]) -> list[str]:
         f"{each['plain']:,} of {each['runs']:,} of {each['method'].upper()}, {each['recipe']}"
         for each in effects
     ]
-    text = f"Plain learning by this rule, trials of tuning included: {', '.join(said)}."
+    text = f"Collapsed by this rule, trials of tuning included: {', '.join(said)}."
     return [_COLUMN, "", text, ""]
 
 
@@ -57,11 +57,11 @@ def effect_cell(cell: dict[str, Any]) -> str:
 
     Example:
         >>> effect_cell({"ess": [0.5, 0.99]}), effect_cell({"ess": [None]})
-        ('74.5%, 1 of 2 plain', '')
+        ('74.5%, 1 of 2 collapsed', '')
     """
     shares = [share for share in cell.get("ess") or () if share is not None]
     if not shares:
         return ""
     plain = sum(map(has_no_effect, shares))
-    said = f", {plain} of {len(shares)} plain" if plain else ""
+    said = f", {plain} of {len(shares)} collapsed" if plain else ""
     return f"{100 * sum(shares) / len(shares):.1f}%{said}"

@@ -26,6 +26,7 @@ from reproduction.authors import authors_metrics
 from reproduction.datasets import RATES, is_authors, is_world
 from reproduction.jobs import RandomisedJob, TrainJob, WorldJob
 from reproduction.offline import judged, tried
+from reproduction.online_games import GamesJob, played
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from counterplay.simulation.world import World
     from reproduction.datasets import Place
 
+VALIDATED = 150  # users of the authors' worlds that epochs and settings are chosen by
 _METRICS: tuple[RowMetric, ...] = ("hit", "ndcg")
 _K = (5, 10)
 _LAST = float(len(RATES) - 1)  # the round whose clicks are the test
@@ -76,6 +78,8 @@ def execute(job: Job, place: Place) -> Result:
             result = tried(job, place) | {"versions": versions()}
         elif isinstance(job, RandomisedJob):
             result = judged(job, place) | {"versions": versions()}
+        elif isinstance(job, GamesJob):
+            result = played(job) | {"versions": versions()}
         else:
             raise NotImplementedError(type(job).__name__)
     return result | {"seconds": round(time.perf_counter() - started, 2)}
@@ -134,6 +138,9 @@ def _config(job: TrainJob, place: Place) -> RunConfig:
         epochs=job.epochs,
         patience=job.patience,
     )
+    if is_authors(job.data) and "code" not in dict(job.method.fixed):  # a third of the users tells
+        fewer = config.validation.model_copy(update={"users": VALIDATED})
+        config = config.model_copy(update={"validation": fewer})
     if job.method.exposure != "oracle":
         return config
     truth = TruePropensities(name="pop", world=load_world(place.world(job.data)))

@@ -140,9 +140,7 @@ class TableMethod(BaseModel):
             models["exposure"] = ModelSettings(name=self.exposure, use_features=False, **size)
         own = self.method == "ps" and not {"exposure_rate", "exposure_l2"}.isdisjoint(chosen)
         method = SEPARATE if own else self.method
-        return config_of(
-            {"method": method, "training": training, "validation": _PAPERS, **models}
-        )
+        return config_of({"method": method, "training": training, "validation": _PAPERS, **models})
 
 
 def baselines(names: tuple[ModelName, ...], dim: int) -> list[TableMethod]:

@@ -11,6 +11,7 @@ from typing import Any
 from reproduction.datasets import SOURCES, SYNTHETIC
 from reproduction.effects import effect_cell, effects_page
 from reproduction.estimators_page import estimators_page
+from reproduction.games_page import games_page
 from reproduction.paper import AT_LEAST, STAND_INS
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
@@ -20,7 +21,7 @@ _RULE = (
     "A difference is paired over seeds: runs of one seed share their data, and in worlds the "
     "world. A claim is reproduced if the 95% Student interval of the mean difference lies on the "
     "claimed side of 0, not reproduced if it lies on the other side, undecided otherwise; for "
-    "“does not lose” the bound is a loss of 0.5 points instead of 0."
+    "“does not lose” the bound is a loss of 1% of the rival's level instead of 0."
 )
 _COLUMNS = (
     "*100 sampled* ranks a test item among 100 items that the user has not seen, clean ones: never "
@@ -54,7 +55,10 @@ _NO_TIMES = (
 def markdown(result: dict[str, Any]) -> str:
     """Return the page of a result."""
     lines = [f"# {result['title']}", "", *_made_by(result), ""]
-    lines += _methods_page(result) if "cells" in result else estimators_page(result)
+    if "games" in result:
+        lines += games_page(result)
+    else:
+        lines += _methods_page(result) if "cells" in result else estimators_page(result)
     lines += _claims(result["claims"])
     return "\n".join(lines).rstrip() + "\n"
 
@@ -146,7 +150,10 @@ def _title(cell: dict[str, Any]) -> str:
 
 
 def _printed(cell: dict[str, Any]) -> str:
-    return "" if cell["paper"] is None else f"{cell['paper'][0]:.2f} ({cell['paper'][1]:g})"
+    if cell["paper"] is None:
+        return ""
+    both = [cell["paper"], *cell.get("paper_also", ())]
+    return " or ".join(f"{value:.2f} ({deviation:g})" for value, deviation in both)
 
 
 def _value(cell: dict[str, Any]) -> str:

@@ -20,11 +20,13 @@ from counterplay.data.jobs import Results, in_turn, run_jobs
 from counterplay.data.publishing import new_file, working_directory
 from counterplay.errors import ConfigError, CounterplayError
 from counterplay.runs.training import versions
+from reproduction.budget import seconds_of_job
 from reproduction.datasets import Place, check_data, make
 from reproduction.definitions import METHOD_TABLES
 from reproduction.execution import execute
 from reproduction.jobs import Plan, TrainJob
 from reproduction.on_trial import EstimatorTable
+from reproduction.online_games import GamesTable
 from reproduction.page import markdown
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ class Reproducible(Protocol):
         ...
 
 
-_ALL: tuple[Reproducible, ...] = (*METHOD_TABLES, EstimatorTable())
+_ALL: tuple[Reproducible, ...] = (*METHOD_TABLES, EstimatorTable(), GamesTable())
 REPRODUCIBLE = {each.name: each for each in sorted(_ALL, key=lambda each: each.name)}
 Progress = Callable[[int, int, str], None]  # jobs done, of how many are known, the last in words
 
@@ -103,6 +105,11 @@ class Reproduction:
             for job in self.table.jobs(self.plan, self.results)
             if all(part in job.label for part in self.only)
         ]
+
+    def seconds(self, job: Job) -> float | None:
+        """Return the seconds that a job took, or would take by those like it in the folder."""
+        found = self.results.of(job)
+        return seconds_of_job(self.results, job) if found is None else float(found["seconds"])
 
     def run(
         self,

@@ -87,7 +87,7 @@ def claims_section(record: Row) -> Section | None:
     reading = (
         "Differences are paired over seeds. A claim is reproduced if the interval of the mean "
         "difference lies on the claimed side of 0, not reproduced if it lies on the other, "
-        "undecided otherwise; “does not lose” allows for 0.5 points."
+        "undecided otherwise; “does not lose” allows for 1% of the rival's level."
     )
     return Section("claims", "What became of the claims", reading, blocks)
 

@@ -19,6 +19,7 @@ from counterplay.data.files import read_json
 from counterplay.runs.config import run_config
 from counterplay.runs.online import online_runs
 from counterplay.simulation import checks
+from counterplay.simulation.authors import Authors
 from counterplay.simulation.checks import Finding, check_world
 from counterplay.simulation.dials import world_dials
 from counterplay.simulation.logs import oracle_propensities
@@ -140,7 +141,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def test_every_preset_can_be_asked_for() -> None:
-    assert get_args(get_args(get_args(worlds.Preset)[0])[0]) == tuple(PRESETS)
+    assert get_args(get_args(get_args(worlds.Preset)[0])[0]) == (*PRESETS, "authors")
 
 
 def test_what_was_made_as_json(tmp_path: Path, run: Run) -> None:
@@ -215,6 +216,16 @@ def test_a_two_stage_world_has_the_users_and_items_of_its_data(
     assert log.fingerprint == expected.log(RATES).fingerprint
 
 
+def test_the_preset_authors_keeps_the_first_users(folder: Path, tmp_path: Path, run: Run) -> None:
+    outcome = run("simulate", folder / "rated", "--out", tmp_path / "world", *ROUNDS, "--preset",
+                  "authors", "--users", 30, "--set", "dim=2", "--set", "epsilon=1")  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    source, log = cp.data.load(folder / "rated"), cp.data.load(tmp_path / "world" / "log")
+    assert log.users.ids.equals(source.users.ids[:30])
+    expected = Authors(n_users=30, dim=2, epsilon=1.0).world(source)
+    assert log.fingerprint == expected.log(RATES).fingerprint
+
+
 @pytest.mark.parametrize(
     ("source", "options", "expected"),
     [
@@ -226,6 +237,8 @@ def test_a_two_stage_world_has_the_users_and_items_of_its_data(
         ("rated", ("--users", 5), "come from its data"),
         ("rated", ("--exposure", "uniform"), "come from its data"),
         ("rated", ("--preset", "mild"), "found --preset"),
+        ("rated", ("--preset", "authors", "--exposure", "uniform"), "come from its data"),
+        ("synthetic", ("--preset", "authors"), "is made of ratings"),
         ("rated", ("--set", "n_shown=4"), "found 'n_shown'; known are"),
         ("rated", ("--set", "exponnt=1"), "did you mean 'exponent'"),
         ("rated", ("--set", "density=1000", "--set", "epochs=1"), "lower density"),

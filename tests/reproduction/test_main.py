@@ -23,12 +23,12 @@ def test_jobs_are_listed_with_their_states(run: Run, public: Path, tmp_path: Pat
     asked = ("table2", "--data", public, "--out", tmp_path / "out", "--list")
     outcome = run(*asked, "--only", "gmf-64", "--only", "seed-0", "--trials", 1)
     assert outcome.code == 0
-    assert outcome.out.splitlines() == [
-        "no data   ml-1m/gmf-64/defaults/seed-0",
-        "no data   lastfm/gmf-64/defaults/seed-0",
-        "no data   lastfm-distinct/gmf-64/defaults/seed-0",
-        "waiting   goodbooks/gmf-64/defaults/seed-0",
-        "no data   goodreads/gmf-64/defaults/seed-0",
+    assert [line.split() for line in outcome.out.splitlines()] == [
+        ["no", "data", "ml-1m/gmf-64/defaults/seed-0"],
+        ["no", "data", "lastfm/gmf-64/defaults/seed-0"],
+        ["no", "data", "lastfm-distinct/gmf-64/defaults/seed-0"],
+        ["waiting", "goodbooks/gmf-64/defaults/seed-0"],
+        ["no", "data", "goodreads/gmf-64/defaults/seed-0"],
     ]
     listed = json.loads(run(*asked, "--only", "goodbooks/gmf", "--json").out)
     assert [each["state"] for each in listed] == ["waiting"] * 4

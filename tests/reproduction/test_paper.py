@@ -43,7 +43,7 @@ def source_rows(label: str, dataset: str, metric: str) -> list[Printed]:
         )
         both = numbers(row)
         return both[:4] if dataset == "ml-1m" else both[4:]
-    text = table(label)
+    text = table(label if not label.startswith("real-main") else "real")
     if label == "real-acl":
         row = next(
             each for each in re.split(r"\\\\", text) if re.search(NAMES[dataset], each, re.I)
@@ -54,6 +54,8 @@ def source_rows(label: str, dataset: str, metric: str) -> list[Printed]:
         line for line in text.splitlines() if line.strip().lower().startswith(f"{metric}@10")
     )
     found = numbers(row)
+    if label.startswith("real-main"):
+        return found[6:]
     return found[:6] if label == "real" else found
 
 

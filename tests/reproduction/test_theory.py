@@ -149,7 +149,9 @@ CONFOUNDED = st.builds(Confounded, st.tuples(SHARE, SHARE), st.tuples(SHARE, SHA
 @given(CONFOUNDED)
 def test_the_link_with_the_outcome_gives_back_the_truth(pair: Confounded) -> None:
     link = link_of(pair, with_outcome=True)
-    assert weighted_relevance(pair, link) == pytest.approx(pair.relevant(), abs=1e-6)  # β is float32
+    assert weighted_relevance(pair, link) == pytest.approx(
+        pair.relevant(), abs=1e-6
+    )  # β is float32
 
 
 def test_without_the_outcome_what_was_seen_stays_too_good() -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from counterplay.data.splits import Split
     from counterplay.simulation.world import World
 
-SYNTHETIC = "synthetic"
+SYNTHETIC, AUTHORS = "synthetic", "authors"
 
 
 Source = Annotated[
@@ -38,10 +38,10 @@ Exposure = Annotated[
     typer.Option(help="Policy that decided what users saw, for synthetic.", show_default="history"),
 ]
 Preset = Annotated[
-    Literal["mild", "medium", "strong"] | None,
+    Literal["mild", "medium", "strong", "authors"] | None,
     typer.Option(
         help="Share of the personal part of clicks that is exposure, for synthetic: mild (30%), "
-        "medium (45%) or strong (60%).",
+        "medium (45%) or strong (60%). With data: authors, as the paper's public code makes it.",
         show_default="none",
     ),
 ]
@@ -203,17 +203,28 @@ def _made(
     if source == SYNTHETIC:
         from counterplay.simulation.synthetic import Synthetic
 
+        if options["preset"] == AUTHORS:
+            raise ConfigError(
+                "the preset authors is made of ratings; found it with a synthetic world; name a "
+                "dataset directory with ratings, or another preset"
+            )
+
         return configured(Synthetic, config, assignments, options).world()
     from counterplay.data.directory import load
+    from counterplay.simulation.authors import Authors
     from counterplay.simulation.two_stage import TwoStage
 
-    for name in ("n_users", "n_items", "exposure", "preset"):
+    authors = options["preset"] == AUTHORS
+    if authors:
+        del options["preset"]
+    for name in ("exposure",) if authors else ("n_users", "n_items", "exposure", "preset"):
         if options.pop(name) is not None:
             raise ConfigError(
                 "users, items and exposure of a two-stage world come from its data; found "
                 f"--{name.removeprefix('n_')}; leave it out, or make a synthetic world"
             )
-    return configured(TwoStage, config, assignments, options).world(load(source))
+    made = Authors if authors else TwoStage
+    return configured(made, config, assignments, options).world(load(source))
 
 
 def online(
