@@ -79,7 +79,7 @@ def commented(kind: type[BaseModel], path: str = "") -> Iterator[str]:
     defaults = {name: field.get_default() for name, field in kind.model_fields.items()}
     for name, default in defaults.items():
         if not isinstance(default, BaseModel | dict):
-            yield from _comment(said[name] + _choices(kind.model_fields[name].annotation))
+            yield from _comment(said[name] + choices(kind.model_fields[name].annotation))
             yield f"#{name} =" + ("" if default is None else f" {json.dumps(default)}")
             yield ""
     for name, default in defaults.items():
@@ -120,7 +120,7 @@ def _of_comments(source: str) -> dict[str, str]:
     return found
 
 
-def _choices(annotation: Any) -> str:
+def choices(annotation: Any) -> str:
     """Say which values a setting may have, where its type lists them."""
     parts = (annotation, *get_args(annotation))  # itself, or with None beside it
     listed = next((each for each in parts if get_origin(each) is Literal), None)
