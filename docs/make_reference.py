@@ -56,8 +56,7 @@ def cli_page() -> str:
     lines = ["# Command line", "", str(root.help), ""]
     for panel, commands in COMMANDS.items():
         lines += [f"## {panel}", ""]
-        for command in commands:
-            name = command.__name__.replace("_", "-")
+        for name in commands:
             lines += [*_command(name, root.commands[name]), ""]
     lines += ["## Exit codes", "", "| code | meaning |", "|---|---|", *_exit_codes()]
     return "\n".join(lines)

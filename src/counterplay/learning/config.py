@@ -7,6 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from counterplay.errors import ConfigError
+
 Positive = Annotated[int, Field(ge=1)]
 NotNegative = Annotated[float, Field(ge=0)]
 Rate = Annotated[float, Field(gt=0)]
@@ -39,6 +41,21 @@ class Training(BaseModel):
     def n_lookups(self, n_workers: int) -> float:
         """Return how many items a worker looks up in a step."""
         return self.batch_size / n_workers * (1 + self.n_negatives)
+
+    def check_device(self) -> None:
+        """Refuse a device that torch does not have here."""
+        if self.device == "cpu":
+            return
+        import torch
+
+        try:
+            torch.empty(0, device=self.device)
+        except (RuntimeError, AssertionError) as error:
+            found = str(error).partition("\n")[0].rstrip(".")
+            raise ConfigError(
+                f"training.device must be one that torch has here; found '{self.device}', of which "
+                f"torch says: {found}; choose cpu, or install torch for that device"
+            ) from None
 
     def plain(self) -> Training:
         """Return the part that plain learning knows, for the exposure model's own stage."""

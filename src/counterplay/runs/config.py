@@ -72,6 +72,7 @@ class RunConfig(BaseModel):
 
     def of_method(self) -> Training:
         """Return the training options of the method; refuse what does not go with it."""
+        self.training.check_device()
         if self.method == "acl" and self.exposure.name == "pop":
             raise ConfigError(
                 "an opponent must have something to learn; found the exposure model pop; choose "
