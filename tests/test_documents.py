@@ -17,6 +17,7 @@ from counterplay.evaluation.estimators import trusted
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+NOTEBOOKS = sorted(ROOT.glob("docs/notebooks/*.ipynb"))
 WITH_CODE = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
 
 
@@ -31,12 +32,39 @@ def test_code_blocks_of_a_page_run_in_order(
     assert capsys.readouterr().out.count("\n") >= code.count("print(")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.stem)
+def test_the_cells_of_a_notebook_run_in_order(
+    notebook: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
+    names = {"__name__": notebook.stem}
+    with warnings.catch_warnings():
+        for cell in code:
+            exec(compile(cell, notebook.name, "exec"), names)
+    assert capsys.readouterr().out.count("\n") >= "".join(code).count("print(")
+
+
+@pytest.mark.parametrize("page", [*PAGES, *NOTEBOOKS], ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
     missing = [link for link in links if not (page.parent / link).exists()]
     assert missing == []
+
+
+def test_the_reference_pages_are_those_of_the_commands_and_names_as_they_are() -> None:
+    made: dict[str, str] = runpy.run_path(str(ROOT / "docs/make_reference.py"))["pages"]()
+    folder = ROOT / "docs/reference"
+    written = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.md")}
+    index = written.pop("index.md")
+    assert written == made, "run python docs/make_reference.py"
+    assert [name for name in made if f"\n{name.removesuffix('.md')}\n" not in index] == []
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)

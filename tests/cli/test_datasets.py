@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import functools
 import json
+import shlex
 import threading
+import zipfile
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -38,11 +40,39 @@ def test_every_dataset_is_listed_with_its_terms(run: Run) -> None:
     outcome = run("datasets")
     assert outcome.code == 0
     for dataset in DATASETS.values():
-        for text in (dataset.name, dataset.title, dataset.licence, dataset.citation):
+        assert dataset.columns
+        for text in (dataset.name, dataset.title, dataset.licence, dataset.citation,
+                     f"columns: {dataset.columns}", *dataset.quick_start):  # fmt: skip
             assert text in outcome.out
     listed = json.loads(run("datasets", "--json").out)
     assert [each["name"] for each in listed] == list(DATASETS)
     assert all(each["files"] for each in listed)
+    assert [len(each["quick_start"]) for each in listed] == [2] * len(DATASETS)
+
+
+def test_a_quick_start_goes_from_nothing_to_a_study(
+    server: tuple[str, Path], tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, folder = server
+    rows = "".join(f"{user},{user * 3 + item},4\n" for user in range(40) for item in range(8))
+    with zipfile.ZipFile(folder / "goodbooks-10k.zip", "w") as archive:
+        archive.writestr("ratings.csv", f"user_id,book_id,rating\n{rows}")
+    monkeypatch.chdir(tmp_path)
+    download, study = (shlex.split(line)[1:] for line in DATASETS["goodbooks"].quick_start)
+    fetched = run(*download, "--from", address)
+    assert fetched.code == 0
+    assert f"next: counterplay run {download[3]}" in fetched.out
+    assert run(*study, "--candidates", "pop").code == 0
+    assert (tmp_path / "studies/goodbooks/report.html").exists()
+
+
+def test_quick_starts_read_the_folder_that_they_download_to() -> None:
+    for dataset in DATASETS.values():
+        download, study = (shlex.split(line) for line in dataset.quick_start)
+        assert download[1:3] == ["download", dataset.name]
+        assert Path(study[2]).is_relative_to(download[4])
+        assert Path(study[2]) == dataset.place(Path(download[4]))
+        assert ("--unchecked" in download) == any(not it.sha256 for it in dataset.remotes)
 
 
 def test_a_file_without_checksum_is_fetched_if_told_and_said_so(
@@ -59,7 +89,7 @@ def test_a_file_without_checksum_is_fetched_if_told_and_said_so(
     assert outcome.code == 0
     assert (tmp_path / "books" / BOOKS).read_bytes() == b""
     assert f"note: no checksum is known for {BOOKS}" in outcome.err
-    assert "next: counterplay prepare" in outcome.out
+    assert "next: counterplay run" in outcome.out
     result = json.loads(run(*arguments[:3], tmp_path / "b", *arguments[4:], "--json",
                             "--unchecked").out)  # fmt: skip
     assert result["unchecked"] == [BOOKS]

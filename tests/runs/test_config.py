@@ -46,6 +46,14 @@ def test_bad_settings_name_the_nearest_good_one(assignment: str, expected: str) 
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("device", ["cuda:99", "toaster", "meta:x"])
+def test_a_device_that_is_not_there_is_refused_before_any_work(device: str, tmp_path: Path) -> None:
+    config = run_config(None, [f"training.device={device}"])
+    with pytest.raises(cp.ConfigError, match=f"found '{device}', of which torch says: .*cpu"):
+        cp.train(tmp_path / "data", tmp_path / "run", config)
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("content", [None, "[broken", "epochs = "])
 def test_bad_files_are_refused(content: str | None, tmp_path: Path) -> None:
     path = tmp_path / "run.toml"

@@ -12,7 +12,7 @@ from counterplay.cli.options import Json, option
 
 
 def datasets(as_json: Json = False) -> None:
-    """List the public datasets that counterplay can read, with licence and citation.
+    """List the public datasets that counterplay can read, with licence, citation and quick start.
 
     Example: counterplay datasets
     """
@@ -21,7 +21,10 @@ def datasets(as_json: Json = False) -> None:
     if not as_json:
         for each in DATASETS.values():
             console.out.print(f"[bold]{each.name}[/bold]  {each.title}: {each.rows}", markup=True)
+            console.out.print(f"    columns: {each.columns}")
             console.out.print(f"    licence: {each.licence}\n    cite: {each.citation}")
+            console.out.print("    try: " + "\n         ".join(each.quick_start) + "\n")
+        console.out.print("Datasets come from their owners. Read the licence before you download.")
         return
     console.print_json(
         [
@@ -29,8 +32,10 @@ def datasets(as_json: Json = False) -> None:
                 "name": each.name,
                 "title": each.title,
                 "rows": each.rows,
+                "columns": each.columns,
                 "licence": each.licence,
                 "citation": each.citation,
+                "quick_start": each.quick_start,
                 "files": [{"url": it.url, "sha256": it.sha256} for it in each.remotes],
             }
             for each in DATASETS.values()
@@ -70,5 +75,4 @@ def download(
         console.out.print(f"{file}  sha256 {digest}")
     for file in unknown:
         console.err.print(f"note: no checksum is known for {file}")
-    inside = out / chosen.subfolder if chosen.subfolder else out
-    console.out.print(f"licence: {chosen.licence}\nnext: counterplay prepare {inside} --out DIR")
+    console.out.print(f"licence: {chosen.licence}\nnext: counterplay run {chosen.place(out)}")

@@ -31,7 +31,12 @@ _FULL = re.compile(r"no space left on device|os error 28|quota exceeded|disk is 
 _REFUSED = re.compile(r"permission denied|read-only file system|\bos error \d+", re.I)
 
 COMMANDS: dict[str, dict[str, str]] = {  # panels of the help, in the order of use: module of each
-    "From a log to a decision": {"run": "run", "report": "report", "demo": "run"},
+    "From a log to a decision": {
+        "run": "run",
+        "init": "init",
+        "report": "report",
+        "demo": "run",
+    },
     "Step by step": {
         "prepare": "prepare",
         "train": "train",

@@ -50,37 +50,40 @@ class Preparation(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    format: str | None = None  # csv, tsv, parquet, ndjson or a dataset's name; None guesses
-    user: str | None = (
-        None  # column of user ids; see `counterplay.read` for this and the next eleven
-    )
-    item: str | None = None
-    rating: str | None = None
-    time: str | None = None
-    exposed: str | None = None
-    propensity: str | None = None
-    position: str | None = None
-    random: str | None = None
-    clicked: str | None = None
-    impressions: Path | None = None  # what was shown, beside a log of clicks
-    window: str | None = None  # how long after it a click may come; by default an hour
-    time_unit: TimeUnit | None = None
-    user_features: Path | None = None
-    item_features: Path | None = None
-    duplicates: Duplicates = "all"  # which rows of a repeated pair to keep
-    order: Order = "canonical"  # of a user's rows at one time: by what they say, or as in the file
-    threshold: float | None = None  # ratings of at least this much become implicit feedback
-    items_above: Annotated[int, Field(ge=0)] = 0  # keep items with more events than this
-    users_above: Annotated[int, Field(ge=0)] = 0  # then keep users with more events than this …
-    users_below: int | None = None  # … and fewer than this
-    core: int | None = None  # keep the k-core
-    split: SplitKind = "auto"  # auto: the dataset's own, or leave-last-two if ordered, or random
-    validation: float | None = None  # share of rows (time) or of pairs (random); by default 0.1
-    test: float | None = None  # the same for the test
-    validation_from: dt.datetime | None = None  # first moment of validation, for time
-    test_from: dt.datetime | None = None  # first moment of the test, for time
-    seed: int | None = None  # for random; by default 0
-    name: str | None = None  # what to call the log
+    #: Format: csv, tsv, parquet, ndjson, or a dataset's name (detected if omitted).
+    format: str | None = None
+    user: str | None = None  #: User-ID column (detected if omitted, as the next columns).
+    item: str | None = None  #: Item-ID column.
+    rating: str | None = None  #: Rating column; "-" for none.
+    time: str | None = None  #: Timestamp column; "-" for none.
+    exposed: str | None = None  #: Exposure-flag column; false marks organic clicks.
+    propensity: str | None = None  #: Logged-propensity column.
+    position: str | None = None  #: List-position column.
+    random: str | None = None  #: Column that marks random rows.
+    clicked: str | None = None  #: Click column, flags or counts: rows are then impressions.
+    impressions: Path | None = None  #: File with impressions beside a log of clicks.
+    #: How long after an impression a click may come, as "30m" or "2h"; an hour if omitted.
+    window: str | None = None
+    time_unit: TimeUnit | None = None  #: Unit of numeric times (detected if omitted).
+    user_features: Path | None = None  #: File with features of users.
+    item_features: Path | None = None  #: File with features of items.
+    duplicates: Duplicates = "all"  #: Which rows of a repeated pair to keep.
+    #: Order of a user's rows at one time: by content (canonical), or as in the file.
+    order: Order = "canonical"
+    threshold: float | None = None  #: Keep rows with at least this rating, as clicks.
+    items_above: Annotated[int, Field(ge=0)] = 0  #: Keep items with more events than this.
+    users_above: Annotated[int, Field(ge=0)] = 0  #: Keep users with more events than this.
+    users_below: int | None = None  #: Keep users with fewer events than this.
+    core: int | None = None  #: Keep the k-core: users and items with at least k events each.
+    #: How to split; auto is the dataset's own split, leave-last-two if rows are ordered, or random.
+    split: SplitKind = "auto"
+    #: Share of validation rows, for time and random; 0.1 if omitted.
+    validation: float | None = None
+    test: float | None = None  #: Share of test rows, for time and random; 0.1 if omitted.
+    validation_from: dt.datetime | None = None  #: First moment of validation, for time.
+    test_from: dt.datetime | None = None  #: First moment of the test, for time.
+    seed: int | None = None  #: Random seed of the split, for random; 0 if omitted.
+    name: str | None = None  #: Name of the log; the file's name if omitted.
 
     @property
     def filters_events(self) -> bool:

@@ -44,17 +44,17 @@ class OpponentSettings(BaseModel):
     """The exposure model of an evaluation, where a candidate does not bring its own.
 
     Attributes:
-        kind: item has a logit an item; low-rank is a GMF of `dim`; own is of the candidate's own
+        kind: item has one logit per item; low-rank is a GMF of `dim`; own is of the candidate's own
             class and size (given scores and pop have none: a GMF), and may learn taste along
             with exposure. A shared opponent is of the first candidate's class.
-        dim: Of low-rank.
-        alpha: Strength of its regularizer.
-        floor: The smallest propensity; by default 0.01 for clicks and 0.2 for ratings, which came
+        dim: Hidden dimension, for low-rank.
+        alpha: Weight α of its regularizer.
+        floor: Smallest propensity; if omitted 0.01 for clicks and 0.2 for ratings, which came
             nearest to the truth on worlds and on Coat.
         rate: Learning rate.
-        epochs: Maximum number; it stops when the objective stands still.
-        n_negatives: Sampled items a row.
-        batch_size: Rows a batch, at most; a short log has smaller ones, to be learnt from at all.
+        epochs: Maximum number of epochs; it stops when the objective no longer changes.
+        n_negatives: Sampled items per row.
+        batch_size: Maximum number of rows per batch; a short log has smaller batches.
         as_trained: Take the exposure model that each run was trained with, and fit none.
     """
 
@@ -103,11 +103,11 @@ class OpponentSettings(BaseModel):
 
 
 class DialSettings(BaseModel):
-    """Which exposures are held possible; by default every share of popularity, λ to 0.4.
+    """Which exposures are possible; by default every share of popularity, λ to 0.4.
 
     Attributes:
-        popularity_share: γ, if it is known: which share of popularity is exposure.
-        personal_share: λ, if it is known: which share of the personal part of clicks is exposure.
+        popularity_share: γ, if you know it: the share of popularity that is exposure.
+        personal_share: λ, if you know it: the share of the personal signal that is exposure.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -150,24 +150,24 @@ class Evaluation(BaseModel):
     """What to evaluate, and how.
 
     Attributes:
-        protocol: full ranks among all unseen items; sampled among `n_negatives` of them.
-        n_negatives: Of the sampled protocol.
-        metrics: Of a row's rank; ratings have their own.
-        k: Cutoffs.
-        estimators: Which; see the guide.
+        protocol: Rank among all unseen items (full), or among `n_negatives` of them (sampled).
+        n_negatives: Number of sampled items, for sampled.
+        metrics: Ranking metrics; ratings have their own.
+        k: Cutoffs of the metrics.
+        estimators: Names of the estimators; see the guide.
         normalise: Whether to divide by the sum of the weights instead of the number of rows.
-        clip: Propensities below it are raised to it.
-        exponent: Of popularity, in its estimator.
-        floor: The smallest propensity of that estimator.
+        clip: Propensities below this are raised to it.
+        exponent: Exponent of popularity, for the estimator popularity.
+        floor: Smallest propensity of the estimator popularity.
         gamma: Factors by which the odds of exposure may be off, for the bands.
-        level: Of the intervals.
-        n_resamples: Of the bootstrap; the higher the level, the more it needs.
-        part: Which rows; test is for the end.
+        level: Confidence level of the intervals.
+        n_resamples: Number of bootstrap resamples; a higher level needs more.
+        part: Held-out rows to evaluate on; test is for the end.
         opponent: The exposure model of the estimators propensity and opponent; "own" is that of
             each run, whose candidates are then not compared.
-        dials: Which exposures are held possible, for dials and robust.
+        dials: Which exposures are possible, for the estimators dials and robust.
         memory: Bytes of scores at a time.
-        seed: Of all streams.
+        seed: Random seed of the evaluation.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -7,6 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from counterplay.errors import ConfigError
+
 Positive = Annotated[int, Field(ge=1)]
 NotNegative = Annotated[float, Field(ge=0)]
 Rate = Annotated[float, Field(gt=0)]
@@ -24,21 +26,36 @@ class Training(BaseModel):
     epochs: Positive = 50  #: Maximum number of epochs.
     batch_size: Positive = 8192  #: Queries per batch.
     n_negatives: Annotated[int, Field(ge=0)] = 4  #: Sampled items per query (none for ratings).
-    negatives_exponent: NotNegative = 0.0  #: Of popularity in sampling them; 0 is uniform.
-    loss: LossName = "logistic"  #: δ.
+    negatives_exponent: NotNegative = 0.0  #: Sample items by popularity^this; 0 is uniform.
+    loss: LossName = "logistic"  #: Loss function δ.
     rate: Rate = 0.01  #: Learning rate of the candidate.
     l2: NotNegative = 0.0  #: Strength of ℓ2 regularization, added to the gradient as in the paper.
-    #: dense, lazy (only rows that a batch touches move), or auto by table size.
+    #: Update all rows of a table (dense), only those of the batch (lazy), or by table size (auto).
     optimizer: Literal["auto", "dense", "lazy"] = "auto"
     patience: Positive = 10  #: Epochs without a better validation value before stopping.
-    #: Of the forward pass; bfloat16 is mixed precision.
+    #: Precision of the forward pass; bfloat16 is mixed precision.
     precision: Literal["float32", "bfloat16"] = "float32"
-    device: str = "cpu"  #: Where to learn.
+    device: str = "cpu"  #: Where to train: cpu, cuda, or cuda:1.
     seed: Annotated[int, Field(ge=0)] = 0  #: Seed of all random streams.
 
     def n_lookups(self, n_workers: int) -> float:
         """Return how many items a worker looks up in a step."""
         return self.batch_size / n_workers * (1 + self.n_negatives)
+
+    def check_device(self) -> None:
+        """Refuse a device that torch does not have here."""
+        if self.device == "cpu":
+            return
+        import torch
+
+        try:
+            torch.empty(0, device=self.device)
+        except (RuntimeError, AssertionError) as error:
+            found = str(error).partition("\n")[0].rstrip(".")
+            raise ConfigError(
+                f"training.device must be one that torch has here; found '{self.device}', of which "
+                f"torch says: {found}; choose cpu, or install torch for that device"
+            ) from None
 
     def plain(self) -> Training:
         """Return the part that plain learning knows, for the exposure model's own stage."""
@@ -143,10 +160,10 @@ class LinkSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    with_outcome: bool = True  # whether the outcome enters, β2
-    floor: Annotated[float, Field(gt=0, lt=1)] = 0.01  # the smallest propensity μ
-    intercept: float = 0.0  # β0 at the start
-    learn: bool = True  # whether β is learnt with the candidate
+    with_outcome: bool = True  #: Whether the outcome enters, with the coefficient β2.
+    floor: Annotated[float, Field(gt=0, lt=1)] = 0.01  #: Smallest propensity μ.
+    intercept: float = 0.0  #: Initial value of β0.
+    learn: bool = True  #: Whether β is learnt with the candidate.
 
 
 class Weighted(Training):
@@ -155,7 +172,7 @@ class Weighted(Training):
     #: paper is equation 9 to the letter; stable keeps the link monotone, and the mean weight of a
     #: batch at 1, among its observed items and among its sampled ones.
     recipe: Recipe = "stable"
-    link: LinkSettings = LinkSettings()
+    link: LinkSettings = LinkSettings()  #: Link from exposure scores to propensities.
     #: Rows that the exposure model is fitted to: clicks, or impressions, clicked or not. With
     #: impressions, the defaults are weigh=observed and link.learn=false.
     exposure_from: Literal["clicks", "impressions"] = "clicks"
@@ -205,12 +222,13 @@ class Game(Weighted):
     """What the game adds."""
 
     alpha: NotNegative = 1.0  #: Weight α of the exposure model's regularizer.
-    regularizer: RegularizerName = "feedback"  #: Which one.
-    exposure_rate: Rate = 0.02  #: Learning rate of the exposure model; by default the faster one.
+    regularizer: RegularizerName = "feedback"  #: Regularizer of the exposure model.
+    exposure_rate: Rate = 0.02  #: Learning rate of the exposure model.
     discount: Discount = 1.0  #: Divides the candidate's rate after every epoch, d_f.
     exposure_discount: Discount = 1.0  #: The same for the exposure model, d_g.
     warmup: Annotated[int, Field(ge=0)] = 0  #: Epochs of the exposure model alone at the start.
-    #: patience looks at validation; objective stops when it moved less than 0.001 in ten epochs.
+    #: Stop by the validation metric (patience), or when the objective changed by less than 0.001
+    #: in ten epochs (objective).
     stop_by: Literal["patience", "objective"] = "patience"
 
     @model_validator(mode="after")

@@ -36,26 +36,24 @@ class ModelSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: ModelName = "gmf"
-    dim: Annotated[int, Field(ge=1)] = 32  # hidden dimension
-    exponent: float = 1.0  # exponent of popularity, for pop
-    length: Annotated[int, Field(ge=1)] = 50  # longest history, for attn, as the next three
-    heads: Annotated[int, Field(ge=1)] = 1
-    blocks: Annotated[int, Field(ge=1)] = 2
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
-    use_features: bool = True  # whether features are used where the log has them
-    ridge: Annotated[float, Field(gt=0, le=1e12)] | None = (
-        None  # ℓ2, for ease and ials; None: by the model
-    )
-    memory: Annotated[float, Field(gt=0, allow_inf_nan=False)] = (
-        4.0  # GiB that the matrix of ease may take
-    )
-    neighbours: Annotated[int, Field(ge=1)] = 50  # kept for each item, for knn
-    shrink: Annotated[float, Field(ge=0, allow_inf_nan=False)] = (
-        10.0  # of similarities of rare items, for knn
-    )
-    confidence: Annotated[float, Field(gt=0, le=1e6)] = 3.0  # in what is observed, α, for ials
-    sweeps: Annotated[int, Field(ge=1)] = 10  # over users and items, for ials
+    name: ModelName = "gmf"  #: Name of the model.
+    dim: Annotated[int, Field(ge=1)] = 32  #: Hidden dimension.
+    exponent: float = 1.0  #: Exponent of popularity, for pop.
+    length: Annotated[int, Field(ge=1)] = 50  #: Longest history, for attn.
+    heads: Annotated[int, Field(ge=1)] = 1  #: Number of attention heads, for attn.
+    blocks: Annotated[int, Field(ge=1)] = 2  #: Number of attention blocks, for attn.
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1  #: Dropout rate, for attn.
+    use_features: bool = True  #: Whether to use features, if the log has them.
+    #: Strength of ℓ2 regularization, for ease and ials; if omitted, the model's own default.
+    ridge: Annotated[float, Field(gt=0, le=1e12)] | None = None
+    #: Maximum size in GiB of the matrix of ease.
+    memory: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 4.0
+    neighbours: Annotated[int, Field(ge=1)] = 50  #: Neighbours kept for each item, for knn.
+    #: Shrinkage of similarities of rare items, for knn.
+    shrink: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
+    #: Confidence α in observed pairs, for ials.
+    confidence: Annotated[float, Field(gt=0, le=1e6)] = 3.0
+    sweeps: Annotated[int, Field(ge=1)] = 10  #: Sweeps over users and items, for ials.
 
     def build(self, log: Interactions, generator: torch.Generator | None) -> Scorer:
         """Return a fresh model for the users and items of a training log."""

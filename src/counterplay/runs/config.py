@@ -33,7 +33,7 @@ class ValidationSettings(BaseModel):
     """What selects the best epoch, on the validation rows; ratings go by their squared error.
 
     Attributes:
-        protocol: full ranks among all unseen items; sampled among `n_negatives` of them.
+        protocol: Rank among all unseen items (full), or among `n_negatives` of them (sampled).
         metric: Computed from the rank of each row; or of impressions auc, how often a click scores
             above what the same user was shown and did not click, or log_loss.
         k: Cutoff of the metric, below the number of items that half of the rows are ranked among.
@@ -57,7 +57,7 @@ class RunConfig(BaseModel):
     Attributes:
         method: erm, ps, acl, or your own as module:name.
         candidate: The model to train.
-        exposure: Its propensity model (ps) or opponent (acl).
+        exposure: The propensity model (ps) or the opponent (acl).
         training: How to train; options that the method does not have are refused.
         validation: What selects the best epoch.
     """
@@ -72,6 +72,7 @@ class RunConfig(BaseModel):
 
     def of_method(self) -> Training:
         """Return the training options of the method; refuse what does not go with it."""
+        self.training.check_device()
         if self.method == "acl" and self.exposure.name == "pop":
             raise ConfigError(
                 "an opponent must have something to learn; found the exposure model pop; choose "

@@ -45,10 +45,10 @@ class OnlineTest(BaseModel):
         temperature: 0 shows each user the best items; above 0, each day's list is drawn without
             replacement, with probabilities proportional to `e^(score / temperature)`.
         shares: Share of traffic for each arm, in total 1; equal by default.
-        level: Of the intervals.
+        level: Confidence level of the intervals.
         scale: Size of the differences of ctr that the daily looks are made for.
         time: Round in which the test takes place, where tastes drift.
-        seed: Another seed is another test on the same world.
+        seed: Random seed; another seed is another test on the same world.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

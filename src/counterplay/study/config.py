@@ -53,22 +53,25 @@ class StudyConfig(BaseModel):
 
     Attributes:
         candidates: What is trained: a model (ease), a method for the study's `model` (acl), or both
-            (mlp-acl); a file of scores is moved to `scores`. By default those of `FIELD` that the
-            log has room for, with attn where it has times, shown where it has impressions, and
-            ips where it has propensities.
-        model: Which model the methods learn; the exposure model is of the same class.
-        dim: Its hidden dimension.
-        feedback: clicks takes every row as a positive; ratings predicts the ratings.
-        training: What all of them share; what is not set follows from the size of the log.
-        runs: Other candidates, by name, each as `counterplay train --config` takes it.
-        scores: Candidates that are only known by their scores: files of user, item and score.
-        random_rows: Impressions whose items were drawn at random: a file of user, item and clicked.
-            They are never trained on.
+            (mlp-acl); a file of scores is moved to `scores`. Unless named: those of the default
+            that the log has room for, and attn if it has times, shown if it has impressions, and
+            ips if it has propensities.
+        model: Model that the methods train; the exposure model is of the same class.
+        dim: Hidden dimension of that model.
+        feedback: Treat each row as a click (clicks), or predict the ratings (ratings).
+        training: Settings that all candidates share; what is not set follows from the size of the
+            log.
+        runs: Other candidates: a section [runs.NAME] each, as `counterplay train --config` takes
+            it.
+        scores: Candidates known only by their scores: NAME = "file", with columns user, item and
+            score.
+        random_rows: File with columns user, item and clicked: impressions whose items were drawn at
+            random. They are never trained on.
         preparation: How to read, filter and split the log.
         evaluation: How to evaluate; by default with bands, and with the oracle in worlds. Its
-            protocol, first metric and first cutoff select the epochs of every candidate too.
+            protocol, first metric and first cutoff also select the best epoch of each candidate.
         online: The online test, in worlds.
-        seed: Of training and evaluation.
+        seed: Random seed of training and evaluation.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

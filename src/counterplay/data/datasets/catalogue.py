@@ -50,6 +50,21 @@ class Dataset:
     read: Callable[..., Interactions | Split]  # from its folder (or file)
     first_line: str = ""  # how the marker begins, where its name is not enough
     subfolder: str = ""  # which of its folders to prepare, where it has several
+    columns: str = ""  # what its rows say
+
+    def place(self, folder: Path) -> Path:
+        """Return what to read of the `folder` that it was downloaded to."""
+        return folder / self.subfolder if self.subfolder else folder
+
+    @property
+    def quick_start(self) -> tuple[str, str]:
+        """The commands that go from nothing to a study."""
+        folder = Path("data") / self.name
+        unchecked = "" if all(remote.sha256 for remote in self.remotes) else " --unchecked"
+        return (
+            f"counterplay download {self.name} --out {folder}{unchecked}",
+            f"counterplay run {self.place(folder)} --out studies/{self.name}",
+        )
 
 
 _SHA256 = {
@@ -82,6 +97,7 @@ _ALL = (
         "movies.dat",
         read_ml_1m,
         first_line=r"\d{1,4}::",
+        columns="user, item, rating, time; features of users and items",
     ),
     Dataset(
         "ml-100k",
@@ -92,6 +108,7 @@ _ALL = (
         _at("files.grouplens.org/datasets/movielens", "ml-100k.zip"),
         "u.data",
         read_ml_100k,
+        columns="user, item, rating, time; features of users and items",
     ),
     Dataset(
         "lastfm",
@@ -102,6 +119,7 @@ _ALL = (
         _at("files.grouplens.org/datasets/hetrec2011", "hetrec2011-lastfm-2k.zip"),
         "user_taggedartists-timestamps.dat",
         read_lastfm,
+        columns="user, item, time (every tag is a row)",
     ),
     Dataset(
         "goodreads",
@@ -115,6 +133,7 @@ _ALL = (
         ),
         "goodreads_reviews_*.json*",
         read_goodreads,
+        columns="user, item, rating, time",
     ),
     Dataset(
         "goodbooks",
@@ -126,6 +145,7 @@ _ALL = (
         "ratings*.csv",
         read_goodbooks,
         first_line="user_id,book_id,rating",
+        columns="user, item, rating; features of items",
     ),
     Dataset(
         "movietweetings",
@@ -142,6 +162,7 @@ _ALL = (
         "movies.dat",
         read_movietweetings,
         first_line=r"\d{7,}::",
+        columns="user, item, rating, time; features of items",
     ),
     Dataset(
         "coat",
@@ -152,6 +173,7 @@ _ALL = (
         _at("www.cs.cornell.edu/~schnabts/mnar", "coat.zip"),
         "train.ascii",
         read_coat,
+        columns="user, item, rating; features of users and items; its test rows are random",
     ),
     Dataset(
         "open-bandit",
@@ -163,6 +185,7 @@ _ALL = (
         "item_context.csv",
         read_open_bandit,
         subfolder="random/all",
+        columns="user, item, clicked, time, position, propensity; features of users and items",
     ),
     Dataset(
         "mind",
@@ -173,10 +196,10 @@ _ALL = (
         _at(
             "mind201910small.blob.core.windows.net/release",
             "MINDsmall_train.zip",
-            "MINDsmall_dev.zip",
         ),
         "behaviors.tsv",
         read_mind,
+        columns="user, item, clicked, time; features of items",
     ),
     Dataset(
         "finn-slates",
@@ -193,6 +216,7 @@ _ALL = (
         ),
         "data.npz",
         read_finn,
+        columns="user, item, clicked, time, position; features of items",
     ),
 )
 DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}
