@@ -37,6 +37,44 @@ def test_progress_on_a_terminal(unit: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert ("12/12 bytes" if unit == "bytes" else f"12/12 {unit}") in shown
 
 
+def test_without_a_terminal_there_is_a_line_now_and_then(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    now = [0.0]
+    with console.progress("comparing", clock=lambda: now[0]) as bar:
+        for seconds, done, more in (
+            (0, 0, {}),
+            (9, 10, {}),
+            (10, 2_000, {}),
+            (15, 3_000, {}),
+            (20, 0, {"text": "training a", "unit": "epochs"}),
+            (40, 5, {"text": "training a", "unit": "epochs", "left": 3_661.0}),
+        ):
+            now[0] = seconds
+            bar(done, 50 if more else 4_000, **more)
+        now[0] = 60
+        bar(0, None, "reading b")
+    assert capsys.readouterr().err.splitlines() == [
+        "comparing: 2,000 of 4,000 rows, 200/s, 0:00:10 left",
+        "training a: 0 of 50 epochs",
+        "training a: 5 of 50 epochs, 4.0 s each, 1:01:01 left",
+        "reading b",
+    ]
+
+
+def test_what_is_left_of_the_whole_is_shown_and_nothing_where_nothing_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    err, file = terminal(120)
+    monkeypatch.setattr(console, "err", err)
+    with console.progress("starting") as bar:
+        bar(0, None, "reading the log", unit="")
+        assert "/?" not in file.getvalue()
+        bar(3, 50, "training erm", unit="epochs", left=125.4)
+    assert "3/50 epochs" in file.getvalue()
+    assert "0:02:05 left" in file.getvalue()
+
+
 def test_work_of_unknown_length_shows_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     err, file = terminal()
     monkeypatch.setattr(console, "err", err)

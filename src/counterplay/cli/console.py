@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -64,6 +66,7 @@ class _Console(Console):
 
 
 out, err = _Console(), _Console(stderr=True)
+_EVERY = 10.0  # seconds between two lines of progress, without a terminal
 _WIDEST = 100_000  # characters of a line that goes to a file
 
 
@@ -129,16 +132,74 @@ def notes() -> Iterator[list[str]]:
 
 
 @contextmanager
-def progress(text: str, *, unit: str = "rows") -> Iterator[Callable[..., None]]:
-    """Show progress; give what takes the count, the total and, where it changes, the text."""
-    counts: tuple[ProgressColumn, ...] = (MofNCompleteColumn(), _Rate(unit))
+def progress(
+    text: str, *, unit: str = "rows", clock: Callable[[], float] = time.monotonic
+) -> Iterator[Callable[..., None]]:
+    """Show progress; give what takes the count, the total and, where they change, text and unit.
+
+    It also takes `left`, the seconds until the end of more than this. Without a terminal there is
+    a line every ten seconds.
+    """
+    if not err.is_terminal:
+        yield _Lines(text, unit, clock)
+        return
+    counts: tuple[ProgressColumn, ...] = (_Count(), _Rate(unit))
     if unit == "bytes":
         counts = (DownloadColumn(), TransferSpeedColumn())
-    with _moving(BarColumn(bar_width=16), *counts, TimeRemainingColumn()) as bar:
+    with _moving(BarColumn(bar_width=16), *counts, _Left()) as bar:
         task = bar.add_task(escape(_cell(text)), total=None)
-        yield lambda done, total, text=text: bar.update(
-            task, completed=done, total=total, description=escape(_cell(text))
-        )
+
+        def show(done: int, total: int | None, text: str = text, **more: Any) -> None:
+            if total is None:
+                bar.tasks[0].total = None  # which an update leaves as it is
+            said = escape(_cell(text))
+            bar.update(task, completed=done, total=total, description=said, **more)
+
+        yield show
+
+
+class _Lines:
+    """Says now and then how far work is, where there is no terminal to show it on."""
+
+    def __init__(self, text: str, unit: str, clock: Callable[[], float]) -> None:
+        self._text, self._unit, self._clock = text, unit, clock
+        self._last = self._began = clock()
+        self._stage, self._first = text, 0
+
+    def __call__(
+        self,
+        done: int,
+        total: int | None,
+        text: str | None = None,
+        *,
+        unit: str | None = None,
+        left: float | None = None,
+    ) -> None:
+        now, stage = self._clock(), text or self._text
+        if stage != self._stage or done < self._first:
+            self._stage, self._began, self._first = stage, now, done
+        if now - self._last < _EVERY:
+            return
+        self._last = now
+        counted = f"{done:,}" if total is None else f"{done:,} of {total:,}"
+        parts = [f"{counted} {unit or self._unit}"] if done or total else []
+        seconds = now - self._began
+        speed = (done - self._first) / seconds if seconds else 0.0
+        if speed:
+            parts.append(_rate(speed))
+            if left is None and total is not None:
+                left = (total - done) / speed
+        if left is not None:
+            parts.append(f"{_duration(left)} left")
+        err.print(_cell(": ".join(filter(None, [stage, ", ".join(parts)]))))
+
+
+def _rate(speed: float) -> str:
+    return f"{1 / speed:.1f} s each" if speed < 1 else f"{speed:,.0f}/s"
+
+
+def _duration(seconds: float) -> str:
+    return str(dt.timedelta(seconds=round(seconds)))
 
 
 def stages() -> Callable[[str], None]:
@@ -178,12 +239,24 @@ class _Rate(ProgressColumn):
         self.unit = unit
 
     def render(self, task: Task) -> Text:
+        unit = getattr(task, "fields", {}).get("unit", self.unit)
         speed = task.finished_speed or task.speed
-        if not speed:
-            return Text(self.unit)
-        if speed < 1:
-            return Text(f"{self.unit}, {1 / speed:.1f} s each")
-        return Text(f"{self.unit}, {speed:,.0f}/s")
+        return Text(f"{unit}, {_rate(speed)}" if speed else unit)
+
+
+class _Count(MofNCompleteColumn):
+    """How many of how many; nothing where neither is known."""
+
+    def render(self, task: Task) -> Text:
+        return super().render(task) if task.total or task.completed else Text()
+
+
+class _Left(TimeRemainingColumn):
+    """How long it still takes: all of it, where somebody says so."""
+
+    def render(self, task: Task) -> Text:
+        left = task.fields.get("left")
+        return super().render(task) if left is None else Text(f"{_duration(left)} left")
 
 
 @contextmanager

@@ -31,10 +31,11 @@ from counterplay.places import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from counterplay.evaluation.records import ColdRows, Comparison, EvaluationRecord
     from counterplay.evaluation.settings import Evaluation
+    from counterplay.progress import Stages
 
 _Cutoffs = Annotated[
     list[int] | None,
@@ -124,17 +125,21 @@ def evaluate(
     from counterplay.runs.candidates import evaluate_run, evaluate_scores
     from counterplay.runs.policies import value_policy
 
-    with console.notes(), console.working("evaluating"):
+    with console.notes(), console.progress("evaluating") as bar:
         if log == "impressions":
             candidate = run or scores
             assert candidate is not None
             result = value_policy(candidate, data, settings, random_rows=random_rows)
         elif run is not None:
-            result = evaluate_run(run, data, settings, world=world, random_rows=random_rows)
+            result = evaluate_run(
+                run, data, settings, world=world, random_rows=random_rows, progress=_shown(bar)
+            )
         else:
             assert scores is not None
             assert data is not None
-            result = evaluate_scores(scores, data, settings, world=world, random_rows=random_rows)
+            result = evaluate_scores(
+                scores, data, settings, world=world, random_rows=random_rows, progress=_shown(bar)
+            )
     _give(result, out, as_json=as_json)
 
 
@@ -176,14 +181,20 @@ def compare(
     from counterplay.runs import candidates
     from counterplay.runs.policies import compare_policies
 
-    with console.notes(), console.working(f"comparing {len(runs) + len(given)} candidates"):
+    with console.notes(), console.progress(f"comparing {len(runs) + len(given)} candidates") as bar:
         if log == "impressions":
             result = compare_policies(runs, data, settings, scores=given, random_rows=random_rows)
         else:
             result = candidates.compare(
-                runs, data, settings, scores=given, world=world, random_rows=random_rows
-            )
+                runs, data, settings, scores=given, world=world, random_rows=random_rows,
+                progress=_shown(bar),
+            )  # fmt: skip
     _give(result, out, as_json=as_json)
+
+
+def _shown(bar: Callable[..., None]) -> Stages:
+    """Return what shows the steps of an evaluation."""
+    return lambda text, done, total, unit="": bar(done, total, text, unit=unit)
 
 
 def _check(

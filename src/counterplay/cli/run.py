@@ -193,6 +193,7 @@ def _study(
 ) -> None:
     """Make the study and its report, and show both."""
     from counterplay.data.profiling import understood
+    from counterplay.progress import Forecast
     from counterplay.report.page import write_report
     from counterplay.study import study as studies
 
@@ -200,19 +201,21 @@ def _study(
     with (
         console.notes(),
         console.resumable("continue with the same command"),
-        console.progress("starting", unit="epochs") as bar,
+        console.progress("starting", unit="") as bar,
     ):
-        tell = console.stages()
+        tell, forecast = console.stages(), [Forecast({})]
 
-        def show(text: str, done: int, total: int | None) -> None:
-            bar(done, total, text)
-            if total is not None:  # what takes long
+        def show(text: str, done: int, total: int | None, unit: str = "") -> None:
+            left = forecast[0].at(text, done / total if total else 0.0)
+            bar(done, total, text, unit=unit, left=left)
+            if total is not None or ": " in text:  # what takes long
                 tell(text)
 
         study = studies.run(
             source, folder, settings,
             command=shlex.join(["counterplay", *context.obj]), progress=show,
             on_read=lambda split: console.say_understood(understood(split)),
+            on_plan=lambda plan: forecast.__setitem__(0, Forecast(plan)),
         )  # fmt: skip
         write_report(study.record, page)
     if as_json:

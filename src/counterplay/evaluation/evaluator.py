@@ -46,7 +46,8 @@ def compared(stage: Stage, contestants: Sequence[Contestant]) -> EvaluationRecor
         return result
     comparisons: list[Comparison] = []
     dials = None
-    for estimator in stage.estimators:
+    for number, estimator in enumerate(stage.estimators):
+        stage.progress("comparing", number, len(stage.estimators), "estimators")
         if estimator == DOUBLY_ROBUST:
             comparisons += imputed_comparisons(stage, contestants)
         elif ESTIMATORS[estimator].propensities is None:
@@ -69,8 +70,9 @@ def evaluated(stage: Stage, contestants: Sequence[Contestant]) -> EvaluationReco
             ESTIMATORS[each].check(stage.targets, world=False, shown=shown)
             said = imputed_estimates if each == DOUBLY_ROBUST else box_estimates
             whole[each] = said(stage, contestants)
-    for contestant in contestants:
+    for number, contestant in enumerate(contestants):
         name = contestant.name
+        stage.progress("estimating", number, len(contestants), "candidates")
         for estimator in stage.estimators:
             if estimator in whole:
                 found += whole[estimator][name]

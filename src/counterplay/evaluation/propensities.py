@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from counterplay.metrics.scoring import Scores
     from counterplay.models.registry import ModelSettings
     from counterplay.models.scorer import Scorer
-    from counterplay.progress import Steps
+    from counterplay.progress import Stages
 
 _ROWS = 1 << 12  # whose propensities are computed at a time
 _CALIBRATED = 1 << 16  # rows that are enough to fit a slope and an intercept
@@ -89,7 +89,7 @@ def fitted_propensities(
     settings: OpponentSettings,
     seed: int,
     *,
-    progress: Steps = lambda *_: None,
+    progress: Stages = lambda *_: None,
 ) -> NDArray[np.float64]:
     """Return the propensities of the targets by a model that is fitted now.
 
@@ -97,7 +97,7 @@ def fitted_propensities(
     """
     exposure = settings.build(train, seed, rivals[0].settings)
     game = settings.game(train, seed)
-    watch = [lambda epoch: progress(f"evaluating: {kind}", epoch.epoch + 1, game.epochs)]
+    watch = [lambda epoch: progress(f"evaluating: {kind}", epoch.epoch + 1, game.epochs, "epochs")]
     if kind == "propensity":
         erm(exposure, replace(train, rating=None), game.plain(), callbacks=watch)
     else:

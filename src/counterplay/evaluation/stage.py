@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from counterplay.data.splits import Split
     from counterplay.evaluation.propensities import Contestant
     from counterplay.evaluation.settings import EstimatorName
-    from counterplay.progress import Steps
+    from counterplay.progress import Stages
     from counterplay.simulation.world import World
 
 
@@ -54,7 +54,7 @@ class Stage:
         explicit: bool,
         world: World | None = None,
         random: Interactions | None = None,
-        progress: Steps = lambda *_: None,
+        progress: Stages = lambda *_: None,
     ) -> None:
         self.progress = progress
         self.split, self.config, self.explicit, self.world = split, config, explicit, world
@@ -124,7 +124,7 @@ class Stage:
         """Return the contestants under all dials that are held possible."""
         names = tuple(each.name for each in contestants)
         if names not in self._worst_cases:
-            self.progress("evaluating: robust", 0, 1)
+            self.progress("evaluating: robust", 0, None)
             self._worst_cases[names] = worst_case(self, contestants)
         return self._worst_cases[names]
 
@@ -132,7 +132,7 @@ class Stage:
         """Return what impressions say of how likely the rows were shown."""
         names = tuple(each.name for each in contestants)
         if names not in self._shown_cases:
-            self.progress("evaluating: impressions", 0, 1)
+            self.progress("evaluating: impressions", 0, None)
             self._shown_cases[names] = shown_case(self, contestants)
         return self._shown_cases[names]
 
@@ -165,14 +165,26 @@ class Stage:
                 (name, 0): errors
                 for name, errors in rating_errors(predicted, targets.rating).items()
             }
+        what = f"ranking by {contestant.name}"
+
+        def tell(done: int) -> None:
+            self.progress(what, done, len(targets), "rows")
+
+        tell(0)
         if config.protocol == "full":
-            ranks = full_ranks(contestant.scores, targets, self.seen, memory=config.memory)
+            ranks = full_ranks(
+                contestant.scores, targets, self.seen, memory=config.memory, progress=tell
+            )
         else:
             if self._candidates is None:
                 rng = self.streams.numpy("candidates")
                 self._candidates = sampled_candidates(self.seen, targets, config.n_negatives, rng)
             ranks = sampled_ranks(
-                contestant.scores, targets.user, self._candidates, memory=config.memory
+                contestant.scores,
+                targets.user,
+                self._candidates,
+                memory=config.memory,
+                progress=tell,
             )
         return ranking_metrics(ranks, np.arange(len(ranks)), names=config.metrics, k=config.k)
 

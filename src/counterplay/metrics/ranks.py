@@ -54,11 +54,17 @@ class Ranks:
 
 
 def full_ranks(
-    scores: Scores, targets: Interactions, seen: Interactions, *, memory: int = MEMORY
+    scores: Scores,
+    targets: Interactions,
+    seen: Interactions,
+    *,
+    memory: int = MEMORY,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Ranks:
     """Return where each target stands among all items that its user has not `seen`, `[n]`.
 
     What has no score, −inf, comes last, in an order that chance decides; lists leave it out.
+    `progress` is called with the number of targets so far.
     """
     above, tied = np.empty((2, len(targets)), dtype=np.int64)
     users, place = np.unique(targets.user, return_inverse=True)
@@ -72,13 +78,18 @@ def full_ranks(
         above[begin:end], beside = _counted(found, rows, wanted)
         tied[begin:end] = beside - ~hidden  # a target that is not hidden is beside itself
 
-    for _ in with_all_scores(count, scores, users, seen.n_items, memory):
-        pass
+    for part, _ in with_all_scores(count, scores, users, seen.n_items, memory):
+        progress(int(np.searchsorted(place, part.stop)))
     return Ranks(above, tied)
 
 
 def sampled_ranks(
-    scores: Scores, users: Integers, candidates: Integers, *, memory: int = MEMORY
+    scores: Scores,
+    users: Integers,
+    candidates: Integers,
+    *,
+    memory: int = MEMORY,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Ranks:
     """Return where each row's first candidate stands among all of the row `[n, 1 + n_sampled]`."""
     above, tied = np.empty((2, len(users)), dtype=np.int64)
@@ -87,6 +98,7 @@ def sampled_ranks(
         found = scores.of(users[rows], candidates[rows])[: part.stop - part.start]
         ranks = ranks_of_first(checked(found))
         above[part], tied[part] = ranks.above, ranks.tied
+        progress(part.stop)
     return Ranks(above, tied)
 
 

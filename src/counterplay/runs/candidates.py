@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from counterplay.evaluation.records import EvaluationRecord
-    from counterplay.progress import Steps
+    from counterplay.progress import Stages
     from counterplay.runs.config import RunConfig
     from counterplay.runs.record import RunRecord
     from counterplay.simulation.world import World
@@ -60,6 +60,7 @@ def evaluate_run(
     *,
     world: str | Path | None = None,
     random_rows: object = None,
+    progress: Stages = lambda *_: None,
 ) -> EvaluationRecord:
     """Evaluate the candidate of a run directory; by default on the data it was trained on.
 
@@ -68,7 +69,9 @@ def evaluate_run(
     """
     with noted() as notes:
         how = config or Evaluation()
-        found = evaluated(*staged([run], data, how, world=world, random_rows=random_rows))
+        found = evaluated(
+            *staged([run], data, how, world=world, random_rows=random_rows, progress=progress)
+        )
     return _with(notes, found)
 
 
@@ -79,6 +82,7 @@ def evaluate_scores(
     *,
     world: str | Path | None = None,
     random_rows: object = None,
+    progress: Stages = lambda *_: None,
 ) -> EvaluationRecord:
     """Evaluate scores that were computed elsewhere: a table of user, item and score."""
     config, split = config or Evaluation(), load_split(data)
@@ -86,7 +90,8 @@ def evaluate_scores(
     with noted() as notes:
         random = random_rows_of(random_rows, split)
         known = _world(world, split)
-        stage = Stage(split, config, explicit=False, world=known, random=random)
+        stage = Stage(split, config, explicit=False, world=known, random=random, progress=progress)
+        progress(f"reading {name}", 0, None)
         found = evaluated(stage, [given_candidate(name, scores, stage)])
     return _with(notes, found)
 
@@ -99,6 +104,7 @@ def compare(
     scores: Mapping[str, Table] | None = None,
     world: str | Path | None = None,
     random_rows: object = None,
+    progress: Stages = lambda *_: None,
 ) -> EvaluationRecord:
     """Evaluate several candidates on the same rows, and say which differences stand.
 
@@ -110,12 +116,21 @@ def compare(
         world: That the data were drawn from, for the oracle.
         random_rows: What was shown at random: a file or a frame with the columns user, item and
             clicked.
+        progress: Called with what is being done, how much of it, of how much, and in which unit.
     """
     check_several(runs, scores)
     with noted() as notes:
         how = config or Evaluation()
         found = compared(
-            *staged(runs, data, how, scores=scores, world=world, random_rows=random_rows)
+            *staged(
+                runs,
+                data,
+                how,
+                scores=scores,
+                world=world,
+                random_rows=random_rows,
+                progress=progress,
+            )
         )
     return _with(notes, found)
 
@@ -134,7 +149,7 @@ def staged(
     scores: Mapping[str, Table] | None = None,
     world: World | str | Path | None = None,
     random_rows: object = None,
-    progress: Steps = lambda *_: None,
+    progress: Stages = lambda *_: None,
 ) -> tuple[Stage, list[Contestant]]:
     """Load the data, unless they are given, the runs that were trained on them, and scores."""
     records = [read_record(run) for run in runs]
@@ -160,7 +175,10 @@ def staged(
         _trained(name, run, record.configuration, stage)
         for name, run, record in zip(names, runs, records, strict=True)
     ]
-    given = [given_candidate(name, table, stage) for name, table in (scores or {}).items()]
+    given = []
+    for name, table in (scores or {}).items():
+        progress(f"reading {name}", 0, None)
+        given.append(given_candidate(name, table, stage))
     return stage, trained + given
 
 

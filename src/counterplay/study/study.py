@@ -26,6 +26,7 @@ from counterplay.evaluation.records import EvaluationRecord
 from counterplay.metrics.formulas import row_metrics
 from counterplay.notes import noted, tell
 from counterplay.places import check_log
+from counterplay.progress import Work
 from counterplay.study.config import StudyConfig
 from counterplay.study.records import (
     BESIDE,
@@ -47,12 +48,15 @@ from counterplay.study.reservations import reservations
 from counterplay.study.verdict import verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from counterplay.data.interactions import Interactions
     from counterplay.evaluation.deployment import OnlineRecord
     from counterplay.evaluation.settings import Evaluation
-    from counterplay.progress import Steps
+    from counterplay.progress import Stages
+
+
+_BACK_AND_FORTH = 3  # what learning from a score costs, in scores
 
 
 def run(
@@ -61,8 +65,9 @@ def run(
     config: StudyConfig | None = None,
     *,
     command: str = "",
-    progress: Steps = lambda *_: None,
+    progress: Stages = lambda *_: None,
     on_read: Callable[[Split], None] = lambda _: None,
+    on_plan: Callable[[Mapping[str, Work]], None] = lambda _: None,
 ) -> Study:
     """Make a study of a log: train, evaluate, and say what to ship.
 
@@ -74,6 +79,7 @@ def run(
         command: What was typed, for the record.
         progress: Called with what is being done, how much of it is done, and of how much.
         on_read: Called with the data as they were understood, before anything is trained.
+        on_plan: Called with the stages that take long, before the first: for a `Forecast`.
     """
     config, folder = config or StudyConfig(), Path(out)
     place = Path(source) if isinstance(source, str | Path) else None
@@ -100,6 +106,7 @@ def run(
     with working_directory(folder):
         plan = _begin(folder, plan, data, split)
         split = split if known else load_split(data)  # whoever goes on sees the same
+        on_plan(_planned(folder, config, split, how))
         record = _made(folder, config, data, split, how, world, random, plan, progress)
     tell(record.evaluation.notes)
     return Study(folder, record)
@@ -114,7 +121,7 @@ def _made(
     world: Path | None,
     random: Interactions | None,
     plan: Plan,
-    progress: Steps,
+    progress: Stages,
 ) -> StudyRecord:
     """Train and evaluate what has not been, and sum up."""
     runs = [_trained(name, data, folder, split, config, progress) for name in config.names]
@@ -141,7 +148,7 @@ def _evaluated(
     how: Evaluation,
     world: Path | None,
     random: Interactions | None,
-    progress: Steps,
+    progress: Stages,
 ) -> tuple[EvaluationRecord, OnlineRecord | None]:
     """Evaluate all candidates; in a world, test them online first, and write down what came."""
     from counterplay.evaluation.deployment import deployed
@@ -178,6 +185,21 @@ def _plan(place: Path | None, config: StudyConfig) -> Plan:
         files={str(each.resolve()): digest_of(each) for each in given if each.is_file()},
         configuration=config.model_dump(mode="json"),
     )
+
+
+def _planned(folder: Path, config: StudyConfig, split: Split, how: Evaluation) -> dict[str, Work]:
+    """Return the stages that are left and take long, measured in scores that are computed."""
+    plan, n_targets = {}, split.counts[how.part]
+    for name in config.names:
+        wanted = config.run(name, split).training
+        if wanted.epochs > 1 and not (folder / "runs" / name / "run.json").exists():
+            scores = len(split.train) * (1 + wanted.n_negatives) * _BACK_AND_FORTH
+            plan[f"training {name}"] = Work("training", float(wanted.epochs * scores))
+    if not (folder / EVALUATION).exists() and config.feedback == "clicks":
+        cost = float(n_targets * split.interactions.n_items)
+        names = (*config.names, *config.scores)
+        plan |= {f"ranking by {name}": Work("ranking", cost) for name in names}
+    return plan
 
 
 def _refuse_another(folder: Path, plan: Plan) -> Plan | None:
@@ -233,22 +255,22 @@ def _prepared(source: object, config: StudyConfig) -> Split:
 
 
 def _trained(
-    name: str, data: Path, folder: Path, split: Split, config: StudyConfig, progress: Steps
+    name: str, data: Path, folder: Path, split: Split, config: StudyConfig, progress: Stages
 ) -> NamedRun:
     """Train a candidate, or let its training go on; return its record."""
     from counterplay.runs import training
 
     place, wanted = folder / "runs" / name, config.run(name, split)
-    epochs = wanted.training.epochs
+    what, epochs = f"training {name}", wanted.training.epochs
     if not (place / "run.json").exists():
-        progress(f"training {name}", 0, epochs)
+        progress(what, 0, epochs, "epochs")
     with noted():  # they are in its record
         record = training.train(
             data,
             place,
             wanted,
             resume=True,
-            callbacks=[lambda epoch: progress(f"training {name}", epoch.epoch + 1, epochs)],
+            callbacks=[lambda epoch: progress(what, epoch.epoch + 1, epochs, "epochs")],
             split=split,
         )
     return NamedRun(name=name, **dict(record))
