@@ -37,6 +37,8 @@ NAMES = (
     "open_bandit",
     "worlds",
     "demo",
+    "startup",
+    "scored_rows",
     "faults",
     "switches",
 )
