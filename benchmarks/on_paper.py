@@ -3,13 +3,15 @@
 Usage: python -m benchmarks.on_paper [--rows N] [--users N] [--items N] [--dim N] [--workers N] …
 
 Seconds a row are those of one worker in `benchmarks/results/workers.json`, of dimension 32, and
-proportional to the dimension, unless they are given.
+proportional to the dimension, unless they are given. Workers own items' vectors where there are
+more items than a worker looks up in a step; `--own 0` gives each a copy of all, `--own 1` a part.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +19,8 @@ GIB = 2**30
 # Bytes: a vector with both moments and its best state; a row's columns, its order, and what the
 # sampler keeps of its pair (pair, key, place, bits).
 FLOATS_A_VALUE, BYTES_A_ROW = 4, 8 + 8 + 28
+# Of every item, on every worker: its id, how often it occurs, and where it is among those near.
+BYTES_AN_ITEM = 16 + 8 + 4
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,23 @@ class Plan:
     rows_a_step: float = 65_536  # of a worker
     nanoseconds: float = 0.0  # a row of a worker
     gigabits: float = 25.0  # a second, of a worker's network
+    own: float | None = None  # whether workers own items' vectors; by their number
+
+    @property
+    def owned(self) -> bool:
+        """Whether workers own a part of the items' vectors each."""
+        by_number = self.items > self.lookups
+        return self.workers > 1 and (by_number if self.own is None else bool(self.own))
+
+    @property
+    def lookups(self) -> float:
+        """Items that a worker looks up in a step."""
+        return self.rows_a_step * (1 + self.negatives)
+
+    @property
+    def near(self) -> float:
+        """How many different items those are, if negatives are drawn evenly."""
+        return self.items * -math.expm1(-self.lookups / self.items)
 
     @property
     def steps(self) -> float:
@@ -45,8 +66,25 @@ class Plan:
 
     @property
     def items_gib(self) -> float:
-        """Vectors of all items, which every worker has."""
-        return self.items * self.dim * 4 * FLOATS_A_VALUE / GIB
+        """Vectors of the items that a worker has: all, or its own and those of a step."""
+        copies = self.items / self.workers * FLOATS_A_VALUE + 2 * self.near
+        copies = copies if self.owned else self.items * FLOATS_A_VALUE
+        return copies * self.dim * 4 / GIB
+
+    @property
+    def known_gib(self) -> float:
+        """What every worker knows of every item."""
+        return self.items * BYTES_AN_ITEM / GIB
+
+    @property
+    def gathered_gib(self) -> float:
+        """Vectors of all items, which every worker has for a while where they are owned."""
+        return self.items * self.dim * 4 / GIB
+
+    @property
+    def first_gib(self) -> float:
+        """What the first worker has of all vectors when the model is written."""
+        return (self.users + self.items) * self.dim * 4 / GIB
 
     @property
     def rows_gib(self) -> float:
@@ -55,11 +93,16 @@ class Plan:
 
     @property
     def exchanged(self) -> float:
-        """Bytes that a worker gives and takes in a step: dense, or the rows that were touched."""
-        share = 2 * (self.workers - 1) / self.workers
-        dense = share * self.items * self.dim * 8
-        touched = min(self.items, self.rows_a_step * (1 + self.negatives))
-        return min(dense, self.workers * touched * (self.dim + 1) * 8)
+        """Bytes that a worker sends in a step.
+
+        Of owned items their numbers, rows and gradients; of copies all gradients, or those of rows
+        that were touched.
+        """
+        share = (self.workers - 1) / self.workers
+        if self.owned:
+            return share * self.near * (2 * self.dim + 1) * 4
+        touched = (self.workers - 1) * self.near * (self.dim * 4 + 8)
+        return min(2 * share * self.items * self.dim * 4, touched)
 
     @property
     def hours(self) -> tuple[float, float]:
@@ -71,18 +114,26 @@ class Plan:
 def lines(plan: Plan) -> list[str]:
     """Return the plan and what it takes, a line each."""
     computing, exchanging = plan.hours
+    whose = "its items and those of a step" if plan.owned else "all items, on every worker"
     needs = {
-        "vectors of all items, on every worker": plan.items_gib,
+        f"vectors of {whose}": plan.items_gib,
+        "ids and counts of all items": plan.known_gib,
         "vectors of its users": plan.users_gib,
         "its rows": plan.rows_gib,
     }
     first = max(needs, key=lambda name: needs[name])
-    network = "the exchange of items' gradients" if exchanging > computing else "the processor"
+    network = "the exchange of items' vectors" if exchanging > computing else "the processor"
     return [
         f"{plan.rows:,.0f} rows, {plan.users:,.0f} users, {plan.items:,.0f} items, dimension "
         f"{plan.dim:.0f}, {plan.workers:.0f} workers with {plan.gigabits:g} Gbit/s each",
         *(f"memory a worker, {name}: {value:,.1f} GiB" for name, value in needs.items()),
         f"memory a worker, together: {sum(needs.values()):,.1f} GiB, most of it {first}",
+        *(
+            [f"memory a worker, all items while it validates: {plan.gathered_gib:,.1f} GiB"]
+            if plan.owned
+            else []
+        ),
+        f"memory of the first worker when the model is written: {plan.first_gib:,.0f} GiB",
         f"steps an epoch: {plan.steps:,.0f}, {plan.exchanged / 2**20:,.0f} MiB a worker and step",
         f"an epoch: {computing:,.2f} hours of computing, {exchanging:,.2f} of exchanging; what "
         f"takes longest is {network}",
