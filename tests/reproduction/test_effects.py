@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from counterplay.data.jobs import Results
-from counterplay.learning.effect import has_no_effect
 from reproduction.definitions import METHOD_TABLES
 from reproduction.effects import effect_cell, effects_of, effects_page
 from reproduction.jobs import TrainJob
@@ -41,22 +39,9 @@ def test_a_cell_says_how_many_runs_are_plain_learning() -> None:
 def test_the_committed_pages_say_how_many_runs_are_plain_learning(root: Path) -> None:
     """As many as their records have: the pages are made of them."""
     folder = root / "docs" / "results"
-    counts: dict[tuple[str, str], list[bool]] = {}
-    for file in sorted((folder / "runs").glob("*.json")):
-        record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        ess = (record.get("best") or {}).get("ess")
-        if ess is not None:
-            how = record["configuration"]
-            kind = how["method"], how["training"]["recipe"]
-            counts.setdefault(kind, []).append(has_no_effect(ess))
-    text = (folder / "index.md").read_text(encoding="utf-8")
-    said = {kind: f"{sum(plain)} of {len(plain)}" for kind, plain in counts.items()}
-    assert f"| ACL | {said['acl', 'paper']} | {said['acl', 'stable']} |" in text
-    assert f"| PS | {said['ps', 'paper']} | {said['ps', 'stable']} |" in text
     for table in METHOD_TABLES:
         result = json.loads((folder / f"{table.name}.json").read_text(encoding="utf-8"))
         page = (folder / f"{table.name}.md").read_text(encoding="utf-8")
-        if table.name in ("table1", "table2", "table1-authors"):  # others may have few runs
-            assert result["effects"]
+        assert result["effects"] or not table.name.endswith(("table1", "table2", "authors"))
         if result["effects"]:
             assert effects_page(result["effects"])[2] in page
