@@ -26,10 +26,12 @@ bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.run
 
 docs: $(VENV)/.docs
+	$(BIN)/python docs/make_reference.py
+	$(BIN)/python docs/make_report.py
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build
 
 clean:
-	rm -rf $(VENV) demo docs/_build
+	rm -rf $(VENV) demo docs/_build docs/_extra
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else f"counterplay needs Python 3.11 or newer; {sys.executable} is {sys.version.split()[0]}; name another one with make PYTHON=python3.12")'

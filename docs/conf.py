@@ -3,6 +3,7 @@
 import inspect
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -33,14 +34,20 @@ napoleon_use_ivar = True
 napoleon_attr_annotations = False
 python_use_unqualified_type_names = True
 
+INCLUDED = re.compile(r"```\{include\} (\S+)\n```")
+
 
 def as_markdown(app: Sphinx, page: str, source: list[str]) -> None:
-    """Read notebooks as pages, and links to what was measured as links to its pages here."""
-    if app.env.doc2path(page).suffix == ".ipynb":
+    """Read notebooks as pages; put in what a page includes; let links stay in the site."""
+    path = Path(app.env.doc2path(page))
+    if path.suffix == ".ipynb":
         cells = json.loads(source[0])["cells"]
         texts = [("".join(cell["source"]), cell["cell_type"] == "code") for cell in cells]
         source[0] = "\n\n".join(f"```python\n{text}\n```" if code else text for text, code in texts)
-    source[0] = re.sub(r"\]\((?:\.\./)+reproduction/results/", "](/measured/", source[0])
+    text = INCLUDED.sub(lambda found: (path.parent / found[1]).read_text("utf-8"), source[0])
+    for outside, inside in (("reproduction/results/", "/measured/"), ("docs/", "/")):
+        text = re.sub(rf"\]\((?:\.\./)*{outside}", f"]({inside}", text)
+    source[0] = text
 
 
 def is_settings(value: object) -> bool:

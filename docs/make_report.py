@@ -1,8 +1,8 @@
 """Write the example report of the site: `python docs/make_report.py`.
 
-It is a study of MovieTweetings, whose licence (MIT) lets a page of it be shown, if its folder is among
-the data (`COUNTERPLAY_DATA`, or ../shared/data); else of a simulated world. Most other datasets may
-not be redistributed, and a report shows rows of its log.
+It is a study of MovieTweetings, if its folder is among the data (`COUNTERPLAY_DATA`, or
+../shared/data), else of a simulated world. A report shows rows of its log, and the licences of most
+other datasets forbid that; MovieTweetings has the MIT licence.
 """
 
 from __future__ import annotations

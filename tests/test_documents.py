@@ -13,7 +13,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
+from counterplay.data import directory
 from counterplay.evaluation.estimators import trusted
+from counterplay.learning import checkpoint
+from counterplay.runs import record
+from counterplay.simulation import store
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
@@ -26,10 +30,28 @@ def test_code_blocks_of_a_page_run_in_order(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    code = "\n".join(blocks)
+    text = page.read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
     exec(compile(code, page.name, "exec"), {"__name__": page.stem})
-    assert capsys.readouterr().out.count("\n") >= code.count("print(")
+    out = capsys.readouterr().out
+    assert out.count("\n") >= code.count("print(")
+    for printed in re.findall(r"<!-- printed -->\n```text\n(.*?)```", text, re.DOTALL):
+        assert printed in out
+
+
+def test_the_readme_ends_in_a_decision_that_is_right() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "<!-- printed -->\n```text\nShip shown. In truth shown is the best.\n" in text
+
+
+def test_the_formats_of_files_are_those_that_the_page_of_versions_names() -> None:
+    text = (ROOT / "docs/versions.md").read_text(encoding="utf-8")
+    formats = {
+        "dataset directory": directory.FORMAT, "run directory": record.FORMAT,
+        "checkpoint": checkpoint.FORMAT, "world directory": store.FORMAT,
+    }  # fmt: skip
+    for name, number in formats.items():
+        assert re.search(rf"^\| {name} \| .* \| {number} \|$", text, re.MULTILINE), name
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.stem)
