@@ -39,6 +39,7 @@ NAMES = (
     "demo",
     "faults",
     "switches",
+    "newcomer",
 )
 ABOUT = (
     "# Benchmark results",

@@ -184,7 +184,9 @@ def said_of(time: Any) -> str:
     column = getattr(time, "builder", time)
     if column is None:
         return ""
-    return f"numbers in {column.unit}" if column.numeric else f"dates in the form {column.form}"
+    if column.numeric:
+        return f"numbers in {column.unit}"
+    return f"dates in the form {column.form}" if column.form else "dates"
 
 
 def check_two(role: str, column: str, n: int, first: object) -> None:

@@ -24,10 +24,12 @@ _MARKS = {
     b"\xfe\xff": "utf-16",
 }
 _HIGH = re.compile(rb"[\x80-\xff]+")
-_UNUSED = b"\x81\x8d\x8f\x90\x9d"  # in cp1252
+_UNUSED = b"\x81\x83\x88\x8d\x8f\x90\x98\x9d"  # in cp1252, or hardly ever
+_IN_WORD = re.compile(rb"[A-Za-z][\x80-\xff]+|[\x80-\xff]+[A-Za-z]")
 _IN_WORDS = re.compile(rb"[A-Za-z][\xa1-\xbf][A-Za-z]")  # signs there, letters in other encodings
 _OTHERS = ("cp1252", "cp1250", "cp1251", "gb18030", "shift_jis")
-_LONGEST_RUN = 1.5  # of such signs, on average: in western words they stand alone
+_ALONE, _TOGETHER = 1.5, 2.2  # such signs in a row, on average: among others, and within words
+_LATIN_WORDS = 0.8  # share of such rows that stand beside a letter of ASCII, in western words
 
 
 def checked(encoding: str) -> str:
@@ -62,7 +64,7 @@ def western_encoding(path: Path, first: NotUtf8) -> tuple[str, Step]:
 
     In both, letters beyond ASCII stand alone among others; in most other encodings they do not.
     """
-    n_high = n_runs = n_lines = 0
+    n_high = n_runs = n_in_words = n_lines = 0
     used: set[int] = set()
     in_words = False
     with pa.input_stream(str(path), compression="detect") as stream:
@@ -72,10 +74,12 @@ def western_encoding(path: Path, first: NotUtf8) -> tuple[str, Step]:
             runs = _HIGH.findall(block)
             n_runs += len(runs)
             n_high += sum(map(len, runs))
+            n_in_words += len(_IN_WORD.findall(block))
             used.update(b"".join(runs))
             in_words = in_words or _IN_WORDS.search(block) is not None
             n_lines += sum(1 for line in block.split(b"\n") if not line.isascii())
-    if in_words or used & set(_UNUSED) or n_high > _LONGEST_RUN * n_runs:
+    together = _TOGETHER if n_in_words >= _LATIN_WORDS * n_runs else _ALONE
+    if in_words or used & set(_UNUSED) or n_high > together * n_runs:
         raise _unknown(path, first)
     name = "cp1252" if any(sign < 0xA0 for sign in used) else "latin-1"
     line = shortened(first.text.decode(name, "replace").rstrip("\r"))

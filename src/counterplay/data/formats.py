@@ -99,6 +99,11 @@ def readable(path: object, kind: str) -> Iterator[None]:
         raise no_file(path) from None
     except UNREADABLE as error:
         what = first_line(error)
+        if re.search("type mismatch|did not find column", what):
+            raise DataError(
+                f"all files of a log must have the same columns, of the same types; found in "
+                f"'{path}': {what.split(', consider')[0]}; write them alike, or name those that are"
+            ) from None
         if isinstance(error, pl.exceptions.NoDataError):
             what = "an empty file"
         elif kind == "ndjson" and "Syntax" in what:
