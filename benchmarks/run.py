@@ -41,6 +41,7 @@ NAMES = (
     "scored_rows",
     "faults",
     "switches",
+    "newcomer",
 )
 ABOUT = (
     "# Benchmark results",

@@ -32,5 +32,6 @@ def needed(what: str, extra: str) -> Iterator[None]:
 
 def _missing(what: str, extra: str, package: str | None) -> ConfigError:
     return ConfigError(
-        f"{what} needs packages of its own; found no {package}; install counterplay[{extra}]"
+        f"{what} needs packages of its own; found no {package or 'such one'}; install "
+        f"counterplay[{extra}]"
     )

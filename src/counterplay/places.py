@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 _ELSEWHERE = ("*", "?", "[", "://")  # of names that stand for several files, or for none on a disk
 
 
-def absent(path: Path | str, must: str, advice: str) -> DataError:
+def absent(path: object, must: str, advice: str) -> DataError:
     """Return the error of a path that leads nowhere."""
     return DataError(f"{must}; found nothing at '{path}'; {advice}")
 
 
-def no_file(path: Path) -> DataError:
+def no_file(path: object) -> DataError:
     """Return the error of a file that is not there."""
     return absent(path, "a file must exist to be read", "check the path")
 

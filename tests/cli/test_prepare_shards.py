@@ -66,7 +66,7 @@ def test_the_result_can_be_json_and_replaced(files: Path, tmp_path: Path, run: R
         (("--ray",), "--ray needs ranges of users"),
         (("--shards", 2, "--workers", 2, "--ray"), "found both --workers and --ray"),
         (("--shards", 2, "--order", "file"), "found --order file"),
-        ((), "with --shards 256"),
+        (("s3://a/b.csv", "--shards", 2), "--shards takes a file or a folder on this machine"),
     ],
 )
 def test_bad_wishes_are_one_sentence(

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from counterplay.data.assembly import Table
 from counterplay.data.joins import join, microseconds_of
+from counterplay.data.looking import understood
 from counterplay.data.preparation import Preparation, prepare
-from counterplay.data.profiling import understood
 from counterplay.data.splits import Split
 from counterplay.data.vocabulary import Vocabulary
 from counterplay.errors import ConfigError, CounterplayWarning, DataError
@@ -139,7 +139,7 @@ def test_the_join_does_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:
     assert "400 of 405 clicks belong to an impression, 5 do not; 2,600 impressions" in told
     assert "5 of 405 clicks are organic" in told
     said = understood(one)
-    assert said.keys() == {"log", "columns"}
+    assert {"log", "columns"} <= said.keys()
     assert "impressions: took user from 'uid', item from 'sku', time from 'ts'" in said["columns"]
 
 

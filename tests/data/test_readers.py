@@ -184,13 +184,14 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     ),
     "binary.csv": (b"user,item\n\x00\x01\x02", "binary data"),
     "zip.csv": (b"PK\x03\x04....", "a zip archive"),
-    "latin.csv": ("user,item\nü,1\nö,2\n".encode("latin-1"), "invalid utf-8"),
+    "cyrillic.csv": ("user,item\nАня,1\nОля,2\n".encode("cp1251"), "'Аня,1' in cp1251"),
     "empty.csv": (b"", "an empty file"),
     "header.csv": (b"user,item\n", "a log must have rows"),
     "ragged.csv": (b"user,item\n1,2\n1,2,3\n", "the first at line 3 with 3: '1,2,3'"),
     "cut.csv": (b"user,item\n1,2\n2,3\n3", "the first at line 4 with 1: '3'"),
     "quote.csv": (b'user,item\n"a,1\nb,2,3\n', "must enclose whole fields"),
-    "unknown.xyz": (b"user,item\n1,2\n", "must show in its name"),
+    "unknown.xyz": (b"SQLite format 3\0", "found a SQLite database"),
+    "list.json": (b'[{"user": 1, "item": 2}]', "found '[{"),
 }
 
 
@@ -209,7 +210,7 @@ def test_absent_files_and_folders(tmp_path: Path) -> None:
     with pytest.raises(cp.DataError, match="found nothing at"):
         cp.read(tmp_path / "absent.csv")
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(cp.DataError, match="found the folder"):
+    with pytest.raises(cp.DataError, match="a folder must hold files of a log; found none"):
         cp.read(tmp_path / "folder.csv")
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from counterplay.data.looking import understood
 from counterplay.data.preparation import Preparation, prepare
-from counterplay.data.profiling import profile, understood
+from counterplay.data.profiling import profile
 from counterplay.errors import DataError
 
 from .test_impressions import frames, made
@@ -93,7 +94,7 @@ def test_marks_of_random_rows_go_with_clicks_that_are_none() -> None:
 
 def test_a_column_that_is_named_for_one_role_is_looked_at_for_no_other() -> None:
     _, clicks = frames()
-    found = made(clicks.with_columns(label=pl.col("item") % 2), rating="label")
+    found = made(clicks.with_columns(label=pl.col("item") % 2), rating="label", feedback="ratings")
     assert found.interactions.rating is not None
     assert found.unclicked is None
 

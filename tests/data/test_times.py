@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import counterplay as cp
-from counterplay.data.columns import TimeUnit
+from counterplay.data.times import TimeUnit
 
 MOMENT = dt.datetime(2017, 7, 30, 14, 44, 10, tzinfo=dt.UTC)
 SECONDS = int(MOMENT.timestamp())
@@ -114,3 +114,84 @@ def test_times_out_of_range_are_refused() -> None:
 def test_times_of_a_strange_type_are_refused() -> None:
     with pytest.raises(cp.DataError, match="found column 'time' of type Boolean"):
         times_of([True, False])
+
+
+def dates(texts: list[str], **options: Any) -> list[str]:
+    n = len(texts)
+    log = cp.read({"user": np.arange(n), "item": np.arange(n), "time": texts}, **options)
+    return [str(time)[:16] for time in log.to_frame()["time"]]
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["12/1/2010 8:26", "1/13/2011 18:05"], ["2010-12-01 08:26", "2011-01-13 18:05"]),
+        (["1/12/2010 8:26", "13/1/2011 18:05"], ["2010-12-01 08:26", "2011-01-13 18:05"]),
+        (["31.12.2010", "01.02.2011"], ["2010-12-31 00:00", "2011-02-01 00:00"]),
+        (["01.02.2011 08:26:05", "03.04.2011 09:00"], ["2011-02-01 08:26", "2011-04-03 09:00"]),
+        (["31-12-2010", "1-2-2011"], ["2010-12-31 00:00", "2011-02-01 00:00"]),
+        (["12/31/10 8:26 PM", "1/2/11 8:26 AM"], ["2010-12-31 20:26", "2011-01-02 08:26"]),
+        (["01-Dec-2010 08:26", "02-Jan-2011 09:00"], ["2010-12-01 08:26", "2011-01-02 09:00"]),
+        (["09 13, 2009", "01 2, 2010"], ["2009-09-13 00:00", "2010-01-02 00:00"]),
+        (["1/1/2010", "2/2/2010"], ["2010-01-01 00:00", "2010-02-02 00:00"]),  # both say the same
+    ],
+)
+def test_dates_of_america_and_europe(texts: list[str], expected: list[str]) -> None:
+    assert dates(texts) == expected
+
+
+def test_the_order_of_day_and_month_is_asked_for_where_rows_do_not_tell() -> None:
+    texts = ["5/5/2010 8:26", "12/1/2010 8:26", "1/2/2011 18:05"]
+    with pytest.raises(cp.DataError, match="the rows must tell the day from the month") as caught:
+        dates(texts)
+    for said in (
+        "row 2 is 2010-12-01T08:26:00 in the form '%m/%d/%Y %H:%M'",
+        "or 2010-01-12T08:26:00 in the form '%d/%m/%Y %H:%M'",
+        "--date-format",
+    ):
+        assert said in str(caught.value)
+    american = dates(texts, date_format="%m/%d/%Y %H:%M")
+    assert american[1:] == ["2010-12-01 08:26", "2011-01-02 18:05"]
+    european = dates(texts, date_format="%d/%m/%Y %H:%M")
+    assert european[1:] == ["2010-01-12 08:26", "2011-02-01 18:05"]
+
+
+def test_a_later_batch_tells_the_day_from_the_month(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("counterplay.data.readers.BATCH_ROWS", 2)
+    texts = ["1/2/2010", "3/4/2010", "5/6/2010", "25/7/2010"]
+    assert dates(texts)[0] == "2010-02-01 00:00"
+    with pytest.raises(cp.DataError, match="found 1 of 5 rows"):
+        dates([*texts, "7/25/2010"])
+
+
+def test_a_year_of_two_digits_is_not_one_of_the_first_century() -> None:
+    with pytest.raises(cp.DataError, match=r"found 1 of 3 rows .*'1/2/10'"):
+        dates(["2010-12-01", "2010-12-02", "1/2/10"])
+    with pytest.raises(cp.DataError, match=r"found 1 of 3 rows .*'1/2/10'"):
+        dates(["12/31/2010", "12/30/2010", "1/2/10"])
+    with pytest.raises(cp.DataError, match="in the form '%d-%m-%y'"):
+        dates(["10-12-11", "11-01-10"])
+    assert dates(["10-12-31", "11-01-01"], date_format="%y-%m-%d")[0] == "2010-12-31 00:00"
+
+
+def test_a_format_that_is_said_holds_for_all_rows() -> None:
+    with pytest.raises(cp.DataError, match=r"in the form %Y; found|must be in the form %d\.%m\.%Y"):
+        dates(["31.12.2010", "2011-01-01"], date_format="%d.%m.%Y")
+    n = cp.read({"user": [1, 2], "item": [1, 2], "time": [3112, 102]}, date_format="%d%m", time="-")
+    assert n.time is None
+    whole = cp.read({"user": [1, 2], "item": [1, 2], "time": [31122010, 11022010]},
+                    date_format="%d%m%Y")  # fmt: skip
+    assert [str(time)[:10] for time in whole.to_frame()["time"]] == ["2010-12-31", "2010-02-11"]
+
+
+@given(st.lists(st.dates(dt.date(1990, 1, 1), dt.date(2040, 1, 1)), min_size=2, max_size=30))
+def test_day_first_and_month_first_are_never_mixed_up(days: list[dt.date]) -> None:
+    certain = any(day.day > 12 for day in days) or all(day.day == day.month for day in days)
+    expected = [f"{day} 00:00" for day in days]
+    for form in ("%d/%m/%Y", "%m/%d/%Y"):
+        texts = [day.strftime(form) for day in days]
+        if certain:
+            assert dates(texts) == expected
+        else:
+            with pytest.raises(cp.DataError, match="the day from the month"):
+                dates(texts)

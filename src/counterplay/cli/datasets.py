@@ -36,6 +36,7 @@ def datasets(as_json: Json = False) -> None:
                 "licence": each.licence,
                 "citation": each.citation,
                 "quick_start": each.quick_start,
+                "page": each.page,
                 "files": [{"url": it.url, "sha256": it.sha256} for it in each.remotes],
             }
             for each in DATASETS.values()

@@ -10,6 +10,7 @@ import typer
 from counterplay.cli import console
 from counterplay.cli.arguments import by_stem, check_out
 from counterplay.cli.options import (
+    Cutoffs,
     Data,
     Json,
     PersonalShare,
@@ -37,10 +38,6 @@ if TYPE_CHECKING:
     from counterplay.evaluation.settings import Evaluation
     from counterplay.progress import Stages
 
-_Cutoffs = Annotated[
-    list[int] | None,
-    typer.Option("--k", help="Cutoffs k of the metrics, one or more.", min=1, show_default="10"),
-]
 _Gammas = Annotated[
     list[float] | None,
     typer.Option(
@@ -93,7 +90,7 @@ def evaluate(
     random_rows: RandomRows = None,
     log: _Log = "clicks",
     protocol: Protocol = None,
-    k: _Cutoffs = None,
+    k: Cutoffs = None,
     estimator: Annotated[list[str] | None, _estimators()] = None,
     gamma: _Gammas = None,
     part: _Part = None,
@@ -153,7 +150,7 @@ def compare(
         typer.Option(help="File with columns user, item and score: another candidate. Repeatable."),
     ] = None,
     estimator: Annotated[list[str] | None, _estimators()] = None,
-    k: _Cutoffs = None,
+    k: Cutoffs = None,
     protocol: Protocol = None,
     gamma: _Gammas = None,
     part: _Part = None,

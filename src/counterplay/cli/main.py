@@ -32,6 +32,7 @@ _REFUSED = re.compile(r"permission denied|read-only file system|\bos error \d+",
 
 COMMANDS: dict[str, dict[str, str]] = {  # panels of the help, in the order of use: module of each
     "From a log to a decision": {
+        "look": "reading",
         "run": "run",
         "init": "init",
         "report": "report",

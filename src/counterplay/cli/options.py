@@ -22,11 +22,6 @@ def several_settings(example: str) -> Any:
     return option(text, "--set", metavar="<name=value>")
 
 
-def column(text: str, *names: str, none: str = "; '-' for none") -> Any:
-    """Return an option that names a column of a log."""
-    return option(f"{text} (detected if omitted{none}).", *names, rich_help_panel="Columns")
-
-
 def model_option(text: str, *without: str) -> Any:
     """Return an option that names a model; those of `without` make no sense."""
     names = [name for name in MODELS if name not in without]
@@ -36,42 +31,9 @@ def model_option(text: str, *without: str) -> Any:
 
 SplitData = Annotated[Path, typer.Argument(help="Dataset directory with a split.")]
 Data = Annotated[Path | None, option("Dataset directory.", default="the dataset of the run")]
-UserColumn = Annotated[str | None, column("User-ID column", none="")]
-ItemColumn = Annotated[str | None, column("Item-ID column", none="")]
-RatingColumn = Annotated[str | None, column("Rating column")]
-TimeColumn = Annotated[str | None, column("Timestamp column")]
-ExposedColumn = Annotated[str | None, column("Exposure-flag column; false marks organic clicks")]
-PropensityColumn = Annotated[str | None, column("Logged-propensity column")]
-PositionColumn = Annotated[str | None, column("List-position column")]
-RandomColumn = Annotated[str | None, column("Column that marks random rows")]
-ClickedColumn = Annotated[
-    str | None,
-    column("Click column, flags or counts: rows are impressions", "--clicked", "--outcome"),
-]
-Impressions = Annotated[
-    Path | None,
-    option(
-        "File with impressions beside a log of clicks: columns user, item and, if known, time, "
-        "position and propensity.",
-        rich_help_panel="Columns",
-    ),
-]
-Window = Annotated[
-    str | None,
-    option(
-        "How long after an impression a click may come, such as 30m, 2h or 1d; for --impressions.",
-        rich_help_panel="Columns",
-        default="1h",
-    ),
-]
-Order = Annotated[
-    Literal["canonical", "file"] | None,
-    option(
-        "Order of rows with equal or no timestamps: by content (canonical) or as in the file "
-        "(file).",
-        rich_help_panel="Columns",
-        default="canonical",
-    ),
+Cutoffs = Annotated[
+    list[int] | None,
+    typer.Option("--k", help="Cutoffs k of the metrics, one or more.", min=1, show_default="10"),
 ]
 Candidate = Annotated[str | None, model_option("Model to train.")]
 Exposure = Annotated[str | None, model_option("Exposure model, for ps and acl.")]

@@ -6,12 +6,13 @@ import datetime as dt
 from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from counterplay.cli import console, options
 from counterplay.cli.options import option
+from counterplay.cli.reading import NAMES, Sources, given, local, one, reads_a_log
 from counterplay.errors import ConfigError
 from counterplay.places import check_files
 
@@ -34,30 +35,9 @@ def _split(text: str, default: bool | str = True) -> Any:
     return option(text, rich_help_panel="Split", default=default)
 
 
-_Source = Annotated[
-    Path,
-    typer.Argument(
-        help="Log file, folder of a public dataset or, with --shards, folder of log files."
-    ),
-]
 _Out = Annotated[Path, option("New dataset directory to write.")]
-_Format = Annotated[
-    str | None,
-    option("csv, tsv, parquet, ndjson or the name of a public dataset (detected if omitted)."),
-]
-_TimeUnit = Annotated[
-    Literal["s", "ms", "us", "ns"] | None,
-    option("Unit of numeric timestamps (detected if omitted)."),
-]
 _UserFeatures = Annotated[Path | None, option("File with user features.")]
 _ItemFeatures = Annotated[Path | None, option("File with item features.")]
-_Duplicates = Annotated[
-    Literal["all", "first", "last", "error"],
-    option("Which rows to keep if a user-item pair is repeated (error: refuse the log)."),
-]
-_Threshold = Annotated[
-    float | None, option("Convert ratings of at least this value to implicit feedback.")
-]
 _ItemsAbove = Annotated[int, _filter("Keep items with more rows than this.")]
 _UsersAbove = Annotated[
     int, _filter("Keep users with more rows than this, counted after --items-above.")
@@ -67,13 +47,6 @@ _UsersBelow = Annotated[
 ]
 _Core = Annotated[
     int | None, _filter("Keep the k-core: each user and each item has at least this many rows.", 1)
-]
-_SplitKind = Annotated[
-    Literal["auto", "leave-last-two", "time", "random", "none"],
-    _split(
-        "How to split. auto: the split of the dataset, if it has one; otherwise leave-last-two "
-        "with timestamps, or random without."
-    ),
 ]
 _Validation = Annotated[
     float | None,
@@ -98,33 +71,17 @@ _Ray = Annotated[bool, _scale("Run on a Ray cluster, with --shards.", "--ray", d
 _Name = Annotated[str | None, option("Name of the dataset.", default="the name of the file")]
 
 
+@reads_a_log
 def prepare(
     context: typer.Context,
-    source: _Source,
+    source: Sources,
     out: _Out,
-    format: _Format = None,  # noqa: A002 - the word that everybody looks for
-    user: options.UserColumn = None,
-    item: options.ItemColumn = None,
-    rating: options.RatingColumn = None,
-    time: options.TimeColumn = None,
-    exposed: options.ExposedColumn = None,
-    propensity: options.PropensityColumn = None,
-    position: options.PositionColumn = None,
-    random: options.RandomColumn = None,
-    clicked: options.ClickedColumn = None,
-    impressions: options.Impressions = None,
-    window: options.Window = None,
-    time_unit: _TimeUnit = None,
     user_features: _UserFeatures = None,
     item_features: _ItemFeatures = None,
-    duplicates: _Duplicates = "all",
-    order: options.Order = None,
-    threshold: _Threshold = None,
     items_above: _ItemsAbove = 0,
     users_above: _UsersAbove = 0,
     users_below: _UsersBelow = None,
     core: _Core = None,
-    split: _SplitKind = "auto",
     validation: _Validation = None,
     test: _Test = None,
     validation_from: _ValidationFrom = None,
@@ -141,28 +98,30 @@ def prepare(
 
     Example: counterplay prepare clicks.parquet --user uid --item sku --out data/clicks
     """
-    check_files(source, impressions, user_features, item_features)
+    check_files(*local(source), context.params["impressions"], user_features, item_features)
     if shards is None and (workers is not None or ray):
         raise ConfigError(
             f"{'--ray' if ray else '--workers'} needs ranges of users to share out; found no "
             "--shards; add --shards 256, or leave it out"
         )
     from counterplay.data.directory import FILES, save
+    from counterplay.data.looking import understood
     from counterplay.data.preparation import Preparation
     from counterplay.data.preparation import prepare as prepare_log
-    from counterplay.data.profiling import profile, understood
+    from counterplay.data.profiling import profile
     from counterplay.data.publishing import check_free
     from counterplay.data.splits import Split
 
-    given = {key: context.params[key] for key in Preparation.model_fields}
-    plan = Preparation(**{key: value for key, value in given.items() if value is not None})
+    own = {key: context.params[key] for key in Preparation.model_fields if key not in NAMES}
+    own = {key: value for key, value in own.items() if value is not None}
+    plan = Preparation(**given(context), **own)
     if shards is not None:
-        _prepare_shards(source, plan, out, shards, workers, ray, overwrite, as_json)
+        _prepare_shards(_folder(source), plan, out, shards, workers, ray, overwrite, as_json)
         return
     check_free(out, replacing=FILES if overwrite else None)
     with console.notes() as notes:
-        with console.progress(f"reading {source.name}") as bar:
-            made = prepare_log(source, plan, progress=bar)
+        with console.progress(f"reading {source[0]}") as bar:
+            made = prepare_log(one(source), plan, progress=bar)
         console.say_understood(understood(made))
         save(made, out, overwrite=overwrite)
     log, parts = (made.interactions, made) if isinstance(made, Split) else (made, None)
@@ -170,6 +129,19 @@ def prepare(
         console.print_json(_result(profile(made), log, parts, out) | {"notes": notes})
     else:
         _show(profile(made), log, parts, out)
+
+
+def _folder(sources: list[str]) -> Path:
+    """Return the one file or folder that is prepared by ranges of users."""
+    from counterplay.data.sources import local_path
+
+    place = local_path(sources)
+    if place is None:
+        raise ConfigError(
+            f"--shards takes a file or a folder on this machine; found {', '.join(sources)}; put "
+            "the files into one folder"
+        )
+    return place
 
 
 def _prepare_shards(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +20,7 @@ from counterplay.cli.options import (
     model_option,
     several_settings,
 )
+from counterplay.cli.reading import Sources, given, local, one, reads_a_log
 from counterplay.display import named
 from counterplay.learning.methods import METHODS
 from counterplay.models.names import MODELS
@@ -32,25 +33,6 @@ if TYPE_CHECKING:
     from counterplay.study.records import Study
 
 REPORT = "report.html"
-_PREPARATION = (
-    *("user", "item", "rating", "time", "order", "clicked", "position", "propensity", "random"),
-    *("exposed", "impressions", "window"),
-)
-
-
-def _column(text: str) -> Any:
-    return typer.Option(help=text, rich_help_panel="Columns")
-
-
-_Order = Annotated[
-    Literal["canonical", "file"] | None,
-    typer.Option(
-        rich_help_panel="Columns",
-        help="Order of rows with equal or no timestamps: by content (canonical) or as in the "
-        "file (file).",
-        show_default="canonical",
-    ),
-]
 _Candidates = Annotated[
     list[str] | None,
     typer.Option(
@@ -61,51 +43,24 @@ _Candidates = Annotated[
         show_default=", ".join(FIELD),
     ),
 ]
-_Feedback = Annotated[
-    Literal["clicks", "ratings"] | None,
-    typer.Option(
-        help="Treat each row as a click (clicks) or predict the ratings (ratings).",
-        show_default="clicks",
-    ),
-]
 
 
+@reads_a_log
 def run(
     context: typer.Context,
-    source: Annotated[
-        Path,
-        typer.Argument(
-            help="Log file, folder of a public dataset, dataset directory, or world directory."
-        ),
-    ],
+    source: Sources,
     out: Annotated[
         Path | None,
         typer.Option(help="Study directory to write.", show_default="SOURCE-study"),
     ] = None,
-    user: Annotated[str | None, _column("User-ID column (detected if omitted).")] = None,
-    item: Annotated[str | None, _column("Item-ID column (detected if omitted).")] = None,
-    rating: Annotated[
-        str | None, _column("Rating column (detected if omitted; '-' for none).")
-    ] = None,
-    time: Annotated[
-        str | None, _column("Timestamp column (detected if omitted; '-' for none).")
-    ] = None,
-    clicked: options.ClickedColumn = None,
-    position: options.PositionColumn = None,
-    propensity: options.PropensityColumn = None,
-    random: options.RandomColumn = None,
-    exposed: options.ExposedColumn = None,
-    impressions: options.Impressions = None,
-    window: options.Window = None,
-    order: _Order = None,
     candidates: _Candidates = None,
     model: Annotated[str | None, model_option("Model to train.", "pop")] = None,
-    feedback: _Feedback = None,
     scores: Annotated[
         list[Path] | None,
         typer.Option(help="File with columns user, item and score: another candidate. Repeatable."),
     ] = None,
     random_rows: RandomRows = None,
+    k: options.Cutoffs = None,
     epochs: Annotated[
         int | None, typer.Option(help="Maximum number of epochs.", min=1, show_default="100")
     ] = None,
@@ -122,27 +77,30 @@ def run(
 
     Example: counterplay run clicks.parquet --user uid --item sku --out study
     """
-    check_log(source)
-    check_files(*(scores or ()), random_rows, impressions)
+    for place in local(source):
+        check_log(place)
+    check_files(*(scores or ()), random_rows, context.params["impressions"])
+    from counterplay.data.sources import name_of
     from counterplay.settings import configured
     from counterplay.study.config import StudyConfig
 
+    said = given(context)
     chosen: dict[str, Any] = {
         "candidates": candidates or None,
         "scores": by_stem(scores) if scores else None,
         "random_rows": random_rows,
         "model": model,
-        "feedback": feedback,
+        "feedback": said.pop("feedback", None),
+        "evaluation.k": k or None,
         "training.epochs": epochs,
         "evaluation.dials.popularity_share": popularity_share,
         "evaluation.dials.personal_share": personal_share,
         "seed": seed,
     }
-    columns = {name: context.params[name] for name in _PREPARATION}
-    chosen |= {f"preparation.{name}": column for name, column in columns.items()}
+    chosen |= {f"preparation.{name}": value for name, value in said.items()}
     settings = configured(StudyConfig, config, assignments or (), chosen)
-    folder = Path(f"{source.resolve().stem}-study") if out is None else out
-    _study(context, source, folder, settings, as_json=as_json)
+    folder = Path(f"{name_of(source[0])}-study") if out is None else out
+    _study(context, one(source), folder, settings, as_json=as_json)
 
 
 def demo(
@@ -184,7 +142,7 @@ def demo_world(folder: Path, seed: int) -> Path:
 
 def _study(
     context: typer.Context,
-    source: Path,
+    source: Any,
     folder: Path,
     settings: StudyConfig,
     *,
@@ -192,7 +150,7 @@ def _study(
     report: Path | None = None,
 ) -> None:
     """Make the study and its report, and show both."""
-    from counterplay.data.profiling import understood
+    from counterplay.data.looking import understood
     from counterplay.progress import Forecast
     from counterplay.report.page import write_report
     from counterplay.study import study as studies

@@ -6,6 +6,7 @@ from .features import FeatureTable as FeatureTable
 from .filters import filter_by_events as filter_by_events
 from .filters import k_core as k_core
 from .histories import Histories as Histories
+from .looking import look as look
 from .negatives import NegativeSampler as NegativeSampler
 from .preparation import Preparation as Preparation
 from .profiling import profile as profile

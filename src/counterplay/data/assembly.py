@@ -9,12 +9,13 @@ import numpy as np
 import polars as pl
 
 from counterplay.data.canonical import Order, canonical_order, time_order
-from counterplay.data.columns import ClickColumn, FlagColumn, NumberColumn, TimeColumn, TimeUnit
+from counterplay.data.columns import ClickColumn, Decimal, FlagColumn, NumberColumn
 from counterplay.data.features import FeatureTable
 from counterplay.data.filters import Duplicates, without_duplicates
-from counterplay.data.findings import FILE_ORDER, Findings, Step
-from counterplay.data.identifiers import IdColumn
+from counterplay.data.findings import FILE_ORDER, Findings, Reading, Step
+from counterplay.data.identifiers import IdColumn, Missing
 from counterplay.data.interactions import Interactions
+from counterplay.data.times import TimeColumn, TimeUnit
 from counterplay.data.vocabulary import integers_of
 from counterplay.errors import DataError
 
@@ -54,18 +55,21 @@ class Table:
     steps: list[Step] = field(default_factory=list)
     user_features: FeatureTable | None = None
     item_features: FeatureTable | None = None
+    reading: Reading | None = None
 
     @classmethod
     def of(cls, log: Interactions) -> Table:
         """Return the table of a log that is in order already."""
         order: Order = "file" if log.in_file_order else "canonical"
         rest = (log.name, log.source, list(log.steps), log.user_features, log.item_features)
+        rest = (*rest, log.reading)
         return cls(log.users, log.items, dict(log.columns()), order, *rest)
 
     def holding(self, columns: dict[str, Any]) -> Interactions:
         """Return columns that are in order as a log, with all else that the table says."""
         more = {"user_features": self.user_features, "item_features": self.item_features}
         texts = {"name": self.name, "source": self.source, "steps": tuple(self.steps)}
+        texts["reading"] = self.reading
         return Interactions(self.users, self.items, **columns, **more, **texts)  # type: ignore[arg-type] # by name
 
     def ordered(self, duplicates: Duplicates = "all") -> Interactions:
@@ -99,6 +103,8 @@ def tabulate(
     doubtful: Collection[str] = (),
     untyped: bool = False,
     time_unit: TimeUnit | None = None,
+    date_format: str | None = None,
+    decimal: Decimal | None = None,
     user_features: Features | None = None,
     item_features: Features | None = None,
     include_unseen: bool = False,
@@ -106,14 +112,22 @@ def tabulate(
     name: str = "log",
     source: str = "",
     steps: Sequence[Step] = (),
+    reading: Reading | None = None,
+    drop_missing: bool = False,
 ) -> Table:
     """Return what `batches` hold in the columns that are named by `roles`.
 
     A column in a `doubtful` role is taken only if its values fit. `steps` say what was done to the
-    rows before.
+    rows before. With `drop_missing`, rows without a user or an item are left out.
     """
     findings = Findings()
-    builders = builders_of(roles, findings, untyped=untyped, time_unit=time_unit)
+    missing = Missing((roles["user"], roles["item"]))
+    if drop_missing:
+        batches = missing.without(batches)
+    builders = builders_of(
+        roles, findings, untyped=untyped, time_unit=time_unit, date_format=date_format,
+        decimal=decimal,
+    )  # fmt: skip
     for role in doubtful:
         builders[role] = _Doubtful(role, builders[role])
     for batch in batches:
@@ -121,12 +135,18 @@ def tabulate(
             builder.add(batch[roles[role]], findings.n_rows + 1)
         findings.n_rows += batch.height
     if findings.n_rows == 0:
+        if missing.count:
+            raise DataError(
+                f"a log must have rows; found {missing.count:,} in {source or 'the table'}, all of "
+                "them without a user or an item; name other columns"
+            )
         raise DataError(
             f"a log must have rows; found none in {source or 'the table'}; check that it is the "
             "right one and that its export ended"
         )
+    missing.explain(findings)
     findings.raise_first()
-    done = [*steps, *_without_misfits(builders, roles, doubtful, findings.n_rows)]
+    done = [*steps, *missing.steps, *_without_misfits(builders, roles, doubtful, findings.n_rows)]
     for role, features in (("user", user_features), ("item", item_features)):
         if include_unseen and features is not None:
             builders[role].add(_ids_like(features, builders[role]), findings.n_rows + 1)
@@ -141,15 +161,32 @@ def tabulate(
         columns[role] = index[: findings.n_rows]  # without those of the features
         check_two(role, roles[role], len(vocabularies[role]), vocabularies[role].ids[0])
     users, items = vocabularies["user"], vocabularies["item"]
-    for role in ("user", "item", "clicked"):
-        done += builders[role].steps if role in builders else ()
+    for builder in builders.values():
+        done += getattr(builder, "steps", ())
     if order == "file":
         done.append(FILE_ORDER)
     tables = (
         aligned(user_features, users, "user", done),
         aligned(item_features, items, "item", done),
     )
-    return Table(users, items, columns, order, name, source, done, *tables)
+    if reading is not None:
+        taken = {role: roles[role] for role in builders}
+        left = (roles[role] for role in roles if role not in builders)
+        times = said_of(builders.get("time"))
+        n_rows = findings.n_rows + missing.count
+        others = (*reading.others, *left)
+        reading = replace(reading, roles=taken, others=others, times=times, n_rows=n_rows)
+    return Table(users, items, columns, order, name, source, done, *tables, reading)
+
+
+def said_of(time: Any) -> str:
+    """Say how times were understood; files that are understood alike can be put together."""
+    column = getattr(time, "builder", time)
+    if column is None:
+        return ""
+    if column.numeric:
+        return f"numbers in {column.unit}"
+    return f"dates in the form {column.form}" if column.form else "dates"
 
 
 def check_two(role: str, column: str, n: int, first: object) -> None:
@@ -214,7 +251,13 @@ def _without_misfits(
 
 
 def builders_of(
-    roles: dict[str, str], findings: Findings, *, untyped: bool, time_unit: TimeUnit | None
+    roles: dict[str, str],
+    findings: Findings,
+    *,
+    untyped: bool,
+    time_unit: TimeUnit | None,
+    date_format: str | None = None,
+    decimal: Decimal | None = None,
 ) -> dict[str, Any]:
     """Return a column builder for each role of the table."""
     ratings = (np.float32, "ratings must be finite numbers", (-_FLOAT32, _FLOAT32))
@@ -223,10 +266,12 @@ def builders_of(
     made: dict[str, Any] = {
         "user": lambda name: IdColumn(name, findings, untyped=untyped),
         "item": lambda name: IdColumn(name, findings, untyped=untyped),
-        "rating": lambda name: NumberColumn(name, findings, *ratings),
-        "time": lambda name: TimeColumn(name, findings, time_unit),
+        "rating": lambda name: NumberColumn(name, findings, *ratings, decimal=decimal),
+        "time": lambda name: TimeColumn(name, findings, time_unit, date_format),
         "exposed": lambda name: FlagColumn(name, findings),
-        "propensity": lambda name: NumberColumn(name, findings, *propensities, open_below=True),
+        "propensity": lambda name: NumberColumn(
+            name, findings, *propensities, open_below=True, decimal=decimal
+        ),
         "position": lambda name: NumberColumn(name, findings, *positions, whole=True),
         "random": lambda name: FlagColumn(name, findings, "marks of random rows"),
         "clicked": lambda name: ClickColumn(name, findings),

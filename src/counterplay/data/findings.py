@@ -37,6 +37,17 @@ class Step:
         return f"{self.kind}: {self.text}"
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a source was understood: its file, and which column is what."""
+
+    facts: Mapping[str, str] = field(default_factory=dict)  # of the file, in words
+    roles: Mapping[str, str] = field(default_factory=dict)  # the column of each role
+    others: tuple[str, ...] = ()  # columns that are not taken
+    times: str = ""  # how times are written
+    n_rows: int = 0  # rows that were read
+
+
 FILE_ORDER = Step("order", "rows of one user at one time stand as in the input, as was asked for")
 
 
@@ -45,6 +56,7 @@ class Findings:
     """The rules that a table breaks, over all of its batches: how often, and where first."""
 
     n_rows: int = 0
+    counted: str = ""  # how rows are counted, if some were left out
     _counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     _first: dict[tuple[str, str], tuple[int, object, str]] = field(default_factory=dict)
 
@@ -71,7 +83,7 @@ class Findings:
         shown = shortened(value) if isinstance(value, str) else repr(value)
         return (
             f"{must}; found {self._counts[column, must]:,} of {self.n_rows:,} rows where column "
-            f"'{column}' breaks that, the first at row {row:,} with {shown}"
+            f"'{column}' breaks that, the first at row {row:,}{self.counted} with {shown}"
         )
 
     def raise_first(self) -> None:

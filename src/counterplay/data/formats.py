@@ -52,27 +52,44 @@ _CHANGED = r"Column\(/(.*)\) changed from string to (\w+) in row (\d+)"
 
 
 def format_of(path: Path) -> FileFormat:
-    """Tell a file's format by its name."""
+    """Tell a file's format by its name, or by how it begins where the name does not say."""
     if not path.exists():
         raise no_file(path)
     if path.is_dir():
-        raise DataError(
-            f"a log must be a file; found the folder '{path}'; name a file in it, say which "
-            "dataset it holds, or prepare all files in it with --shards 256"
-        )
+        raise DataError(f"a table must be a file; found the folder '{path}'; name a file in it")
+    return known_format(path) or _format_within(path)
+
+
+def known_format(path: Path) -> FileFormat | None:
+    """Tell a file's format by its name alone."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in _COMPRESSED:
         suffixes.pop()
-    if suffixes and suffixes[-1] in _SUFFIXES:
-        return _SUFFIXES[suffixes[-1]]
-    raise DataError(
-        f"a file's format must show in its name or be given; found '{path.name}'; say which it is: "
-        f"{', '.join(get_args(FileFormat))}"
-    )
+    return _SUFFIXES.get(suffixes[-1]) if suffixes else None
+
+
+def _format_within(path: Path) -> FileFormat:
+    with pa.input_stream(str(path), compression="detect") as stream:
+        head = stream.read(4096).removeprefix(BYTE_ORDER_MARK)
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if head.lstrip().startswith(b"{"):
+        return "ndjson"
+    named = next((what for magic, what in _MAGIC.items() if head.startswith(magic)), None)
+    utf16 = head[:2] in (b"\xff\xfe", b"\xfe\xff")
+    if named or (b"\0" in head and not utf16) or head.lstrip().startswith((b"[", b"<")):
+        begin = head.lstrip()[:20].decode(errors="replace")
+        found = named or ("binary data" if b"\0" in head else repr(begin))
+        raise DataError(
+            f"'{path}' must be {', '.join(get_args(FileFormat))} or a compressed one of these; "
+            f"found {found}; convert it, or say which it is with format=…, on the command line "
+            "with --format"
+        )
+    return "csv"
 
 
 @contextmanager
-def readable(path: Path, kind: str) -> Iterator[None]:
+def readable(path: object, kind: str) -> Iterator[None]:
     """Turn what goes wrong while reading a file into one sentence."""
     try:
         yield
@@ -82,6 +99,11 @@ def readable(path: Path, kind: str) -> Iterator[None]:
         raise no_file(path) from None
     except UNREADABLE as error:
         what = first_line(error)
+        if re.search("type mismatch|did not find column", what):
+            raise DataError(
+                f"all files of a log must have the same columns, of the same types; found in "
+                f"'{path}': {what.split(', consider')[0]}; write them alike, or name those that are"
+            ) from None
         if isinstance(error, pl.exceptions.NoDataError):
             what = "an empty file"
         elif kind == "ndjson" and "Syntax" in what:
@@ -145,20 +167,11 @@ def check_content(path: Path, kind: FileFormat) -> None:
         found = found or "lines that are not JSON objects"
     elif kind in ("csv", "tsv") and head.lstrip().startswith(b"{"):
         found = "JSON objects"
-    elif b"\0" in head:
-        found = found or "binary data"
     if found:
         raise DataError(
             f"'{path}' must be what its name says, {kind}; found {found}; rename it so that its "
-            "ending is right, unpack it, or say which format it is"
+            "ending is right, unpack it, or say which format it is with format=…, on the command "
+            "line with --format"
         )
     if kind == "parquet":
         pq.read_metadata(path)  # refuses what is cut off, before anything else looks at it
-
-
-def separator_of(path: Path) -> str:
-    """Tell what separates the columns of a CSV file by its header."""
-    with pa.input_stream(str(path), compression="detect") as stream:
-        header = stream.read(1 << 16).split(b"\n", 1)[0]
-    bare = re.sub(rb'"[^"]*"', b"", header)
-    return max((",", ";", "\t", "|"), key=lambda sign: bare.count(sign.encode()))

@@ -16,6 +16,49 @@ from counterplay.data.identifiers import raise_mixed
 from counterplay.errors import ConfigError, CounterplayError, DataError
 
 
+def as_table(source: Any) -> Any:
+    """Return a table of another kind as one that speaks Arrow, or as a mapping of arrays.
+
+    Rows may be a list of dicts; a sparse matrix has users as rows, items as columns, and what it
+    stores as ratings. Spark, Ray and Hugging Face data say how they become Arrow, polars or pandas.
+    """
+    if isinstance(source, pl.DataFrame | pl.LazyFrame | Mapping):
+        return source
+    if isinstance(source, list | tuple):
+        return _of_dicts(source)
+    if hasattr(source, "tocoo"):
+        matrix = source.tocoo()
+        if len(matrix.shape) != 2:
+            raise DataError(
+                f"a matrix must have users and items; found {len(matrix.shape)} dimensions; give "
+                "one of two"
+            )
+        return {"user": matrix.row, "item": matrix.col, "rating": matrix.data}
+    if hasattr(source, "__arrow_c_stream__") and _names(source):
+        return source
+    for name in ("to_arrow", "toArrow", "to_polars", "to_pandas", "toPandas"):
+        convert = getattr(source, name, None)
+        if callable(convert):
+            with convertible():
+                return convert()
+    return source
+
+
+def _of_dicts(rows: Sequence[Any]) -> Any:
+    other = next((place for place, row in enumerate(rows) if not isinstance(row, Mapping)), None)
+    if other is not None or not rows:
+        found = (
+            "an empty list"
+            if not rows
+            else f"{type(rows[other or 0]).__name__} at place {(other or 0) + 1:,}"
+        )
+        raise ConfigError(
+            f"a list must hold paths or rows as dicts; found {found}; make it a list of dicts"
+        )
+    names = list(dict.fromkeys(str(name) for row in rows for name in row))
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
 def column_names(source: object) -> list[str]:
     """Return the names of a frame's columns; each must occur once among those that are used."""
     if isinstance(source, pl.LazyFrame):

@@ -16,6 +16,8 @@ from counterplay.data.vocabulary import Texts, Vocabulary, encode_integers, inte
 from counterplay.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from numpy.typing import NDArray
 
     from counterplay.data.findings import Findings
@@ -27,7 +29,11 @@ _MISSING = (
 )
 _LINE_BREAK = r"[\x00\n\r\x0b\x0c\x{85}\x{2028}\x{2029}]"
 _ONE_LINE = "ids must not hold line breaks or null characters"
-_ABSENT, _REMOVE = "every row must have an id", "remove those rows or fill the ids in"
+_ABSENT = "every row must have an id"
+_REMOVE = (
+    "remove those rows, fill the ids in, or leave the rows out with drop_missing=True, on the "
+    "command line with --drop-missing"
+)
 
 
 @dataclass(slots=True)
@@ -152,6 +158,47 @@ class IdColumn:
                 f"and {shortened(pair[1])}"
             )
         self.steps.append(Step("zeros", text, {"ids": int(odd.sum())}))
+
+
+@dataclass(slots=True)
+class Missing:
+    """Rows without a user or an item, left out and counted."""
+
+    columns: tuple[str, str]  # of users and items
+    count: int = 0
+    n_rows: int = 0
+
+    def without(self, batches: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        """Yield the rows that have both."""
+        for batch in batches:
+            absent = is_missing(batch[self.columns[0]]) | is_missing(batch[self.columns[1]])
+            self.n_rows += batch.height
+            self.count += int(absent.sum())
+            yield batch.filter(~absent) if absent.any() else batch
+
+    @property
+    def steps(self) -> list[Step]:
+        """Say how many there were."""
+        if not self.count:
+            return []
+        text = f"left out {self.count:,} of {self.n_rows:,} rows without a user or an item"
+        return [Step("missing", text, {"rows": self.count})]
+
+    def explain(self, findings: Findings) -> None:
+        """Let what is wrong with other rows say how they are counted."""
+        if self.count:
+            findings.counted = f", counted without the {self.count:,} rows that were left out"
+
+
+def is_missing(ids: pl.Series) -> pl.Series:
+    """Tell which ids are absent: null, empty, not a number, or a word for it."""
+    missing = ids.is_null()
+    if ids.dtype.is_float():
+        return missing | ids.is_nan().fill_null(value=False)
+    if ids.dtype == pl.String:
+        bare = ids.str.strip_chars()
+        missing |= ((bare == "") | stands_for_none(bare)).fill_null(value=False)
+    return missing
 
 
 def stands_for_none(ids: pl.Series) -> pl.Series:

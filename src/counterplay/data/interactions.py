@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from counterplay.data.canonical import begins, offsets_of
-from counterplay.data.findings import FILE_ORDER
+from counterplay.data.findings import FILE_ORDER, Reading
 from counterplay.data.findings import Step as Step
 from counterplay.display import Shown
 from counterplay.errors import DataError
@@ -59,6 +59,7 @@ class Interactions(Shown):
     steps: tuple[Step, ...] = ()  #: What was done to its rows since.
     #: Whose users these are, where several workers have a log.
     share: Share | None = None
+    reading: Reading | None = None  #: How its source was understood, where it was just read.
 
     def __post_init__(self) -> None:
         for name, column in list(self.columns()):

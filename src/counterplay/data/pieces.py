@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 
-from counterplay.data.assembly import builders_of
+from counterplay.data.assembly import builders_of, said_of
+from counterplay.data.dialects import Dialect  # noqa: TC001 - pydantic needs it
 from counterplay.data.findings import Findings
 from counterplay.data.formats import (
     FileFormat,
@@ -19,11 +20,13 @@ from counterplay.data.formats import (
     readable,
     refuse_mixed_ids,
 )
+from counterplay.data.identifiers import Missing
 from counterplay.data.interactions import IMPRESSION_COLUMNS
 from counterplay.data.lists import holds_lists
-from counterplay.data.readers import UNTYPED
+from counterplay.data.readers import UNTYPED, question_of
 from counterplay.data.roles import columns_of, doubtful
 from counterplay.data.scans import Scan, scan
+from counterplay.data.sources import files_in
 from counterplay.data.workplace import PlacedJob
 from counterplay.errors import ConfigError, DataError
 
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from counterplay.data.columns import TimeUnit
     from counterplay.data.jobs import Result
     from counterplay.data.workplace import Workplace
 
@@ -51,7 +53,9 @@ class ReadPiece(PlacedJob):
     n_rows: int | None  # None: all of the file
     state: tuple[int, int]  # size and time of the last change
     wanted: Wanted
-    time_unit: str | None
+    dialect: Dialect
+    values: dict[str, Any]  # how times and numbers are written
+    ask: bool  # whether ratings of 0 or less are refused
 
     @property
     def label(self) -> str:
@@ -69,7 +73,12 @@ class ReadPiece(PlacedJob):
                 )
             rows = self._scan(path)
             schema = rows.frame.collect_schema()
-            roles = certain_roles(schema, dict(self.wanted), path)
+            given = dict(self.wanted)
+            roles = certain_roles(
+                schema,
+                {role: name or rows.numbered.get(role) for role, name in given.items()},
+                path,
+            )
             if self.kind == "ndjson":
                 refuse_mixed_ids(path, rows.frame, [roles["user"], roles["item"]])
             if not rows.n_rows:
@@ -85,24 +94,33 @@ class ReadPiece(PlacedJob):
 
     def _scan(self, path: Path) -> Scan:
         if self.n_rows is None:
-            return scan(path, self.kind)
+            return scan(path, self.kind, self.dialect, dict(self.wanted))
         frame = pl.scan_parquet(path, glob=False, hive_partitioning=False)
         return Scan(frame.slice(self.first_row, self.n_rows), path, self.n_rows)
 
     def _encoded(self, rows: Scan, roles: dict[str, str], place: Workplace) -> Result:
         findings = Findings()
-        unit: TimeUnit | None = self.time_unit  # type: ignore[assignment] # checked by the plan
         untyped = self.kind in UNTYPED
-        builders = builders_of(roles, findings, untyped=untyped, time_unit=unit)
-        for batch in rows.batches(sorted(roles.values())):
+        values = {name: each for name, each in self.values.items() if name != "drop_missing"}
+        builders = builders_of(roles, findings, untyped=untyped, **values)
+        missing = Missing((roles["user"], roles["item"]))
+        batches = rows.batches(sorted(roles.values()))
+        for batch in missing.without(batches) if self.values["drop_missing"] else batches:
             for role, builder in builders.items():
                 builder.add(batch[roles[role]], findings.n_rows + 1)
             findings.n_rows += batch.height
+        missing.explain(findings)
         findings.raise_first()
+        if not findings.n_rows:
+            return {"rows": 0, "roles": roles}
         columns: dict[str, Any] = {role: each.finish() for role, each in builders.items()}
+        question = question_of(columns["rating"], roles["rating"]) if "rating" in roles else None
+        if question and self.ask:
+            raise DataError(question)
         users, columns["user"] = columns["user"]
         items, columns["item"] = columns["item"]
-        steps = [*rows.steps, *builders["user"].steps, *builders["item"].steps]
+        own = (step for each in builders.values() for step in getattr(each, "steps", ()))
+        steps = [*rows.steps, *missing.steps, *own]
         sample = users.decode(_spread(columns["user"], len(users)))
         frames = {
             "rows": columns,
@@ -116,7 +134,7 @@ class ReadPiece(PlacedJob):
             "roles": roles,
             "texts": {"user": users.is_text, "item": items.is_text},
             "untyped": untyped,
-            "time": _reading(builders.get("time")),
+            "time": said_of(builders.get("time")),
             "columns": _extremes(columns),
             "steps": [[step.kind, step.text, dict(step.counts)] for step in steps],
             "files": {name: place.put(f"{name}-{number}", each) for name, each in frames.items()},
@@ -128,13 +146,6 @@ def _spread(user: NDArray[np.int32], n_users: int) -> NDArray[np.int64]:
     ends = np.cumsum(np.bincount(user, minlength=n_users))
     rows = np.arange(N_SAMPLED) * len(user) // N_SAMPLED
     return np.searchsorted(ends, rows, side="right")
-
-
-def _reading(time: Any) -> str | None:
-    """Say how times were understood; files that are understood alike can be put together."""
-    if time is None:
-        return None
-    return f"numbers in {time.unit}" if time.numeric else f"dates in the form {time.form}"
 
 
 def _extremes(columns: Mapping[str, NDArray[Any]]) -> dict[str, int]:
@@ -153,7 +164,7 @@ def certain_roles(
     schema: Mapping[str, pl.DataType], wanted: Mapping[str, str | None], path: Path
 ) -> dict[str, str]:
     """Return which column plays which role; refuse what only the whole log could tell."""
-    roles = columns_of(wanted, list(schema))
+    roles = columns_of(wanted, list(schema), quantities=True)
     unsure = doubtful(roles, wanted)
     if unsure:
         role = min(unsure)
@@ -176,12 +187,10 @@ def certain_roles(
     return roles
 
 
-def pieces_of(
-    source: Path, kind: FileFormat | None, wanted: Wanted, time_unit: str | None
-) -> list[ReadPiece]:
+def pieces_of(source: Path, kind: FileFormat | None, wanted: Wanted, **how: Any) -> list[ReadPiece]:
     """Return the jobs that read all rows of a file, or of all files in a folder."""
     pieces: list[ReadPiece] = []
-    for path in _files(source):
+    for path in files_in(source) if source.is_dir() else [source]:
         what = kind or format_of(path)
         ranges: Sequence[tuple[int, int | None]] = [(0, None)]
         with readable(path, what):
@@ -200,7 +209,7 @@ def pieces_of(
                 "state": state,
             }
             values |= {"first_row": first, "n_rows": n_rows}
-            pieces.append(ReadPiece(**values, wanted=wanted, time_unit=time_unit))
+            pieces.append(ReadPiece(**values, wanted=wanted, **how))
     if not pieces:
         raise DataError(
             f"a log must have rows; found none in '{source}'; check that it is the right one and "
@@ -229,15 +238,6 @@ def state_of(path: Path) -> tuple[int, int]:
     """Return by what a file is known to be unchanged."""
     found = path.stat()
     return found.st_size, found.st_mtime_ns
-
-
-def _files(source: Path) -> list[Path]:
-    """Return a file, or the files of a folder in order of their names, the hidden ones left out."""
-    if not source.is_dir():
-        return [source]
-    found = sorted(path for path in source.rglob("*") if path.is_file())
-    within = ((path, path.relative_to(source).parts) for path in found)
-    return [path for path, parts in within if not any(part[0] in "._" for part in parts)]
 
 
 def alike(found: Sequence[tuple[ReadPiece, Result]]) -> dict[str, bool]:

@@ -12,15 +12,18 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from counterplay.data.assembly import Table
 from counterplay.data.canonical import Order
-from counterplay.data.columns import TimeUnit
+from counterplay.data.columns import Decimal
 from counterplay.data.datasets import DATASETS, Dataset, dataset_at, read_dataset
+from counterplay.data.dialects import Dialect
 from counterplay.data.filters import Duplicates, filter_by_events, k_core, without_duplicates
+from counterplay.data.findings import Step
 from counterplay.data.formats import FileFormat, Progress
 from counterplay.data.impressions import in_ids_of, of_clicks, parts_of, taken_apart
 from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS
 from counterplay.data.joins import join, microseconds_of
-from counterplay.data.readers import read_table
-from counterplay.data.roles import ABSENT
+from counterplay.data.readers import question_of, read_table
+from counterplay.data.roles import ABSENT, is_quantity
+from counterplay.data.sources import local_path
 from counterplay.data.splits import (
     Split,
     cold_notes,
@@ -28,6 +31,7 @@ from counterplay.data.splits import (
     split_at_random,
     split_by_time,
 )
+from counterplay.data.times import TimeUnit
 from counterplay.errors import ConfigError, CounterplayWarning, DataError
 from counterplay.seeding import Streams
 
@@ -35,9 +39,11 @@ if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
 
 SplitKind = Literal["auto", "leave-last-two", "time", "random", "none"]
+DIALECT = ("header", "separator", "quote", "encoding")
+VALUES = ("decimal", "time_unit", "date_format", "drop_missing")
 _READING = (
-    *(*COLUMNS, *IMPRESSION_COLUMNS, "impressions", "window"),
-    *("time_unit", "user_features", "item_features"),
+    *(*COLUMNS, *IMPRESSION_COLUMNS, "impressions", "window", *DIALECT, *VALUES),
+    *("user_features", "item_features"),
 )
 _HEEDED: dict[str, tuple[str, ...]] = {
     "time": ("validation", "test", "validation_from", "test_from"),
@@ -64,12 +70,23 @@ class Preparation(BaseModel):
     impressions: Path | None = None  #: File with impressions beside a log of clicks.
     #: How long after an impression a click may come, as "30m" or "2h"; an hour if omitted.
     window: str | None = None
+    header: bool | None = None  #: Whether a first line names the columns (detected if omitted).
+    separator: str | None = None  #: Sign between columns of a text file (detected if omitted).
+    quote: str | None = None  #: Sign around fields, or "none" (detected if omitted).
+    encoding: str | None = None  #: Encoding of a text file (detected where that is certain).
+    #: Decimal mark of numbers with commas: "." or "," (detected where that is certain).
+    decimal: Decimal | None = None
     time_unit: TimeUnit | None = None  #: Unit of numeric times (detected if omitted).
+    #: How dates are written, as "%d.%m.%Y %H:%M" (detected where that is certain).
+    date_format: str | None = None
+    drop_missing: bool = False  #: Leave out rows without a user or an item.
     user_features: Path | None = None  #: File with features of users.
     item_features: Path | None = None  #: File with features of items.
     duplicates: Duplicates = "all"  #: Which rows of a repeated pair to keep.
     #: Order of a user's rows at one time: by content (canonical), or as in the file.
     order: Order = "canonical"
+    #: What rows rated 0 or less are: clicks, or ratings; it is asked for if there are any.
+    feedback: Literal["clicks", "ratings"] | None = None
     threshold: float | None = None  #: Keep rows with at least this rating, as clicks.
     items_above: Annotated[int, Field(ge=0)] = 0  #: Keep items with more events than this.
     users_above: Annotated[int, Field(ge=0)] = 0  #: Keep users with more events than this.
@@ -119,7 +136,7 @@ def prepare(
 def _made(
     source: object, plan: Preparation, impressions: object, progress: Progress | None
 ) -> Interactions | Split:
-    path = Path(source) if isinstance(source, str | Path) else None
+    path = local_path(source)
     known = known_dataset(path, plan.format) if path else None
     log: Interactions | Split | Table
     if known and path:
@@ -128,9 +145,9 @@ def _made(
                 f"impressions go with a log of clicks; found {known.title}, which has all that is "
                 "known; leave them out"
             )
-        log = _read_known(known, path, plan, progress)
+        log = read_known(known, path, plan, progress)
     else:
-        log = _table(
+        log = read_plan(
             source, plan, plan.impressions if impressions is None else impressions, progress
         )
     if isinstance(log, Split):
@@ -139,6 +156,8 @@ def _made(
             return log
         log = log.interactions
     unclicked = random = None
+    if isinstance(log, Table):
+        decide_ratings(log, plan)
     if isinstance(log, Table) and "clicked" not in log.columns:
         log = of_clicks(log, plan.duplicates)
     elif isinstance(log, Table) or log.clicked is not None:
@@ -171,7 +190,27 @@ def _made(
     return made
 
 
-def _table(
+def decide_ratings(table: Table, plan: Preparation) -> None:
+    """Refuse ratings of 0 or less where rows would be clicks; leave out quantities above 0.
+
+    What was brought back, or seen and not rated, is hardly a click. Whoever knows must say it.
+    """
+    rating, reading = table.columns.get("rating"), table.reading
+    if rating is None or "clicked" in table.columns or plan.threshold is not None:
+        return
+    name = reading.roles["rating"] if reading else "rating"
+    if plan.feedback is None:
+        question = question_of(rating, name)
+        if question:
+            raise DataError(question)
+    if plan.rating is None and is_quantity(name) and plan.feedback != "ratings":
+        del table.columns["rating"]
+        table.steps.append(
+            Step("columns", f"each row is a click, whatever its quantity in column '{name}'")
+        )
+
+
+def read_plan(
     source: object, plan: Preparation, impressions: object, progress: Progress | None
 ) -> Table:
     """Read what is no known dataset, and join the impressions beside it."""
@@ -182,7 +221,8 @@ def _table(
         )
     window = microseconds_of(plan.window or "1h")
     wanted = {role: getattr(plan, role) for role in (*COLUMNS, *IMPRESSION_COLUMNS)}
-    how = plan.model_dump(include={"order", "time_unit"})
+    how = plan.model_dump(include={"order", *VALUES})
+    dialect = Dialect(*(getattr(plan, name) for name in DIALECT))
     table = read_table(
         source,
         wanted | ({} if impressions is None else {"random": ABSENT}),
@@ -190,6 +230,8 @@ def _table(
         features={"user": plan.user_features, "item": plan.item_features},
         progress=progress,
         name=plan.name,
+        dialect=dialect,
+        quantities=True,
         **how,
     )
     if impressions is None:
@@ -202,7 +244,7 @@ def _table(
             "--impressions out, or give the clicks alone"
         )
     wanted["rating"] = ABSENT
-    shown = read_table(impressions, wanted, second=True, progress=progress, **how)
+    shown = read_table(impressions, wanted, second=True, dialect=dialect, progress=progress, **how)
     return join(table, shown, window)
 
 
@@ -218,11 +260,11 @@ def known_dataset(path: Path, name: str | None) -> Dataset | None:
     return DATASETS.get(name)
 
 
-def _read_known(
+def read_known(
     known: Dataset, path: Path, plan: Preparation, progress: Progress | None
 ) -> Interactions | Split:
     """Read a known dataset; it has columns, and perhaps a split, of its own."""
-    given = next((name for name in _READING if getattr(plan, name) is not None), None)
+    given = next((name for name in _READING if getattr(plan, name) not in (None, False)), None)
     if given:
         raise ConfigError(
             f"{known.title} has columns of its own; found {given}={getattr(plan, given)}; leave it "

@@ -94,27 +94,6 @@ class Profile(Shown, Convertible):
         return pairs(self.summary())
 
 
-def understood(found: Interactions | Split) -> dict[str, str]:
-    """Say how the rows and the columns of a log were understood, in two or three lines."""
-    split = found if isinstance(found, Split) else None
-    log = found.interactions if isinstance(found, Split) else found
-    counts = {"ratings" if log.is_explicit else "clicks": len(log)}
-    if log.exposed is not None:
-        counts["of them organic"] = len(log) - int(log.exposed.sum())
-    if split is not None and split.unclicked is not None:
-        counts["impressions without a click"] = len(split.unclicked)
-    if split is not None and split.random is not None:
-        counts["random rows"] = len(split.random)
-    n_rows = sum(counts.values()) - counts.get("of them organic", 0)
-    kinds = ", ".join(f"{count:,} {name}" for name, count in counts.items())
-    said = {"log": f"{n_rows:,} rows: {kinds}"}
-    texts = [step.text for step in log.steps if step.kind == "columns"]
-    taken = [text for text in texts if text.removeprefix("impressions: ").startswith("took ")]
-    said["columns"] = "; ".join(taken) or ", ".join(name for name, _ in log.columns())
-    others = [text for text in texts if text not in taken]
-    return said | ({"not taken": "; ".join(others)} if others else {})
-
-
 def profile(found: Interactions | Split) -> Profile:
     """Look at a log as a whole, and at the impressions beside its split."""
     split = found if isinstance(found, Split) else None

@@ -1,4 +1,4 @@
-"""Read a log as it is: a frame, arrays, or a CSV, TSV, Parquet or NDJSON file."""
+"""Read a log as it is: a frame, arrays, or CSV, TSV, Parquet or NDJSON files."""
 
 from __future__ import annotations
 
@@ -6,29 +6,36 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+import numpy as np
 import polars as pl
 
 from counterplay.data.assembly import Features, Table, tabulate
 from counterplay.data.canonical import Order
-from counterplay.data.columns import TimeUnit
+from counterplay.data.columns import Decimal
+from counterplay.data.dialects import UNSAID, Dialect
 from counterplay.data.filters import Duplicates
-from counterplay.data.findings import Step
+from counterplay.data.findings import Reading, Step
 from counterplay.data.formats import FileFormat, Progress, format_of, readable, refuse_mixed_ids
-from counterplay.data.frames import as_frame, column_names, convertible
+from counterplay.data.frames import as_frame, as_table, column_names, convertible
 from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS
 from counterplay.data.lists import holds_lists, one_a_row
 from counterplay.data.roles import ABSENT, columns_of, doubtful
-from counterplay.data.scans import BATCH_ROWS, scan
+from counterplay.data.scans import BATCH_ROWS, scan, scan_all
+from counterplay.data.sources import files_of, is_place
+from counterplay.data.times import TimeUnit
 from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
 
 UNTYPED = ("csv", "tsv")
 SHOWN = dict.fromkeys(COLUMNS, ABSENT) | {"user": None, "item": None, "clicked": None}
 _CHOICES = {"format": FileFormat, "time_unit": TimeUnit, "duplicates": Duplicates, "order": Order}
+_CHOICES["decimal"] = Decimal
 
 
 def read(
@@ -44,7 +51,14 @@ def read(
     random: str | None = ABSENT,
     clicked: str | None = ABSENT,
     format: FileFormat | None = None,  # noqa: A002 - the word that everybody looks for
+    header: bool | None = None,
+    separator: str | None = None,
+    quote: str | None = None,
+    encoding: str | None = None,
+    decimal: Decimal | None = None,
     time_unit: TimeUnit | None = None,
+    date_format: str | None = None,
+    drop_missing: bool = False,
     duplicates: Duplicates = "all",
     order: Order = "canonical",
     user_features: object = None,
@@ -56,8 +70,10 @@ def read(
     """Read a log.
 
     Args:
-        source: A path to a CSV, TSV, Parquet or NDJSON file (the text ones also as .gz or
-            .zst), a polars, pandas or Arrow frame, or a mapping of names to arrays.
+        source: A CSV, TSV, Parquet or NDJSON file (also compressed), a folder or a list of such
+            files, a pattern such as logs/*.csv, an address such as s3://bucket/log.parquet, '-' for
+            standard input; a polars, pandas, Arrow, Spark, Ray or Hugging Face table, a mapping of
+            names to arrays, a list of dicts, or a sparse matrix of users and items.
         user: User-ID column (detected if omitted, as the next six); '-' leaves a role out.
         item: Item-ID column.
         rating: Rating column.
@@ -68,8 +84,16 @@ def read(
         random: Column that marks impressions whose item was drawn at random; None looks for one.
         clicked: Column of clicks: flags, or counts of 0 or more. None looks for one; by default
             every row is a click, unless random rows are marked.
-        format: File format (detected from the file name if omitted).
+        format: File format (detected from the file name, or from how it begins, if omitted).
+        header: Whether a text file's first line names the columns (detected if omitted); without
+            names, columns are numbered from 1: user='1'.
+        separator: Sign between the columns of a text file (detected if omitted).
+        quote: Sign around fields (detected if omitted); 'none' if quotes are signs like others.
+        encoding: Encoding of a text file (detected where that is certain).
+        decimal: Decimal mark of numbers with commas: '.' or ',' (detected where certain).
         time_unit: Unit of numeric times: s, ms, us or ns (detected from their size if omitted).
+        date_format: How dates are written, as in '%d.%m.%Y %H:%M' (detected where certain).
+        drop_missing: Leave out rows without a user or an item; a step counts them.
         duplicates: What to do with repeated pairs: keep all, first, last, or error.
         order: How rows of one user at one time, or without times, are ordered: by what they say
             (canonical), or as they came (file), if that is the order in which they happened.
@@ -92,10 +116,14 @@ def read(
         source,
         dict(zip((*COLUMNS, *IMPRESSION_COLUMNS), columns, strict=True)),
         format=format,
+        dialect=Dialect(header, separator, quote, encoding),
         features={"user": user_features, "item": item_features},
         progress=progress,
         order=order,
         time_unit=time_unit,
+        date_format=date_format,
+        decimal=decimal,
+        drop_missing=drop_missing,
         include_unseen=include_unseen,
         name=name,
     )
@@ -120,21 +148,25 @@ def read_table(
     wanted: Mapping[str, str | None],
     *,
     format: FileFormat | None = None,  # noqa: A002 - as in `read`
+    dialect: Dialect = UNSAID,
     features: Mapping[str, object] | None = None,
     progress: Progress | None = None,
     second: bool = False,
+    quantities: bool = False,
     **settings: Any,
 ) -> Table:
     """Read the columns that play the `wanted` roles, in the order of the input; see `read`.
 
-    In a `second` table, what is named for the first one may have a usual name.
+    In a `second` table, what is named for the first one may have a usual name. `quantities` are
+    read as ratings where there are none.
     """
-    _check_choices({each: settings.get(each) for each in ("time_unit", "order")})
+    _check_choices({each: settings.get(each) for each in ("time_unit", "order", "decimal")})
     _check_choices({"format": format})
     given = dict(features or {})
-    find = partial(columns_of, wanted, second=second)
-    if isinstance(source, str | Path):
-        return _of_file(Path(source), format, wanted, find, given, progress, settings)
+    find = partial(columns_of, second=second, quantities=quantities)
+    if is_place(source):
+        places = (source, format, dialect.checked())
+        return _of_files(*places, wanted, find, given, progress, settings)
     return _of_frame(source, wanted, find, given, settings)
 
 
@@ -145,14 +177,16 @@ def _of_frame(
     features: Mapping[str, object],
     settings: dict[str, Any],
 ) -> Table:
+    source = as_table(source)
     names = column_names(source)
-    roles = find(names)
+    roles = find(wanted, names)
     table = as_frame(source, sorted(roles.values()))
     if holds_lists(table.schema[roles["item"]]):
-        roles = find(names, lists=True)
+        roles = find(wanted, names, lists=True)
         table = as_frame(source, sorted(roles.values()))
     settings |= {"name": settings.get("name") or "log"}
     settings |= {"source": f"a frame of {table.height:,} rows"}
+    settings["reading"] = Reading({"format": "frame"}, others=_others(names, roles))
     with convertible():
         tables = _feature_tables(features, roles)
         shown = one_a_row(table.schema, roles, wanted)
@@ -170,37 +204,61 @@ def _check_choices(values: Mapping[str, object]) -> None:
             )
 
 
-def _of_file(
-    path: Path,
+def _of_files(
+    source: object,
     kind: FileFormat | None,
+    dialect: Dialect,
     wanted: Mapping[str, str | None],
     find: Callable[..., dict[str, str]],
     features: Mapping[str, object],
     progress: Progress | None,
     settings: dict[str, Any],
 ) -> Table:
-    with readable(path, kind or "log"):
-        str(path).encode()  # a name that is no text cannot be handed on
-        kind = kind or format_of(path)
-    with readable(path, kind):
-        rows = scan(path, kind)
+    with readable(source, kind or "log"):
+        str(source).encode()  # a name that is no text cannot be handed on
+        files = files_of(source, kind)
+    with readable(files.source, files.kind):
+        rows = scan_all(files, dialect, wanted)
+        wanted = {role: name or rows.numbered.get(role) for role, name in wanted.items()}
         schema = rows.frame.collect_schema()
-        roles = find(schema.names())
+        roles = find(wanted, schema.names())
         if holds_lists(schema[roles["item"]]):
-            roles = find(schema.names(), lists=True)
-        if kind == "ndjson":
-            refuse_mixed_ids(path, rows.frame, [roles["user"], roles["item"]])
+            roles = find(wanted, schema.names(), lists=True)
+        if files.kind == "ndjson":
+            for path in files.paths:
+                refuse_mixed_ids(path, rows.frame, [roles["user"], roles["item"]])
     tables = _feature_tables(features, roles)
-    settings |= {"name": settings.get("name") or path.name.split(".")[0], "source": str(path)}
+    settings |= {"name": settings.get("name") or files.name, "source": files.source}
+    facts = {"format": files.kind, **rows.facts}
+    settings["reading"] = Reading(facts, others=_others(schema.names(), roles))
     shown = one_a_row(schema, roles, wanted)
     shown.steps.extend(rows.steps)
-    with readable(path, kind):
+    with readable(files.source, files.kind):
         batches = shown.rows(rows.batches(sorted(roles.values()), progress))
-        unsure, untyped = doubtful(shown.roles, wanted), kind in UNTYPED
+        unsure, untyped = doubtful(shown.roles, wanted), files.kind in UNTYPED
         return tabulate(
             batches, shown.roles, doubtful=unsure, untyped=untyped, steps=shown.steps,
             **tables, **settings,
         )  # fmt: skip
+
+
+def _others(names: Sequence[str], roles: Mapping[str, str]) -> tuple[str, ...]:
+    taken = set(roles.values())
+    return tuple(name for name in names if name not in taken)
+
+
+def question_of(rating: NDArray[np.floating], name: str) -> str | None:
+    """Return what to ask about ratings of 0 or less; None where there are none."""
+    low = np.flatnonzero(rating <= 0)
+    if not len(low):
+        return None
+    return (
+        f"a row is a click unless more is said, so ratings must be above 0; found {len(low):,} of "
+        f"{len(rating):,} rows where column '{name}' is 0 or less, the first at row "
+        f"{low[0] + 1:,} with {rating[low[0]]:g}; choose: --threshold 1 keeps rows of at least 1, "
+        "--rating - takes every row, --feedback ratings keeps the numbers (in Python threshold=1, "
+        "rating='-', feedback='ratings')"
+    )
 
 
 def _feature_tables(sources: Mapping[str, object], roles: dict[str, str]) -> dict[str, Any]:

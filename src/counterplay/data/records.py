@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLOCK = 1 << 20
-_LINE_END, _RETURN, _QUOTE = b'\n\r"'
-_FIRST_RECORD = re.compile(rb'(?:[^"\n]|"[^"]*")*\n')
+_LINE_END, _RETURN = b"\n\r"
 _BLANK_BEGINS = (b"\n\n", b"\n\r", b"\n ", b"\n\t")
 
 
@@ -50,21 +49,40 @@ class Records:
 
 def count_records(
     path: Path, separator: str, *, n_fields: int | None = None, header: bool = True,
-    quotes: bool = True,
+    quote: str | None = '"', skip: int = 0,
 ) -> Records:  # fmt: skip
     """Count the records of a separated file, and refuse one in which rows would be lost.
 
     The separator is one sign, or the same twice; then `n_fields` counts the empty ones between
-    too. By default, every record has as many fields as the first.
+    too. By default, every record has as many fields as the first. `skip` lines stand before it.
     """
     tally: _Tally | None = None
-    for block in _blocks(path):
+    for block in _blocks(path, skip):
         if tally is None:
-            first = _first_record(block)
-            n_fields = n_fields or _n_fields(first, separator.encode())
-            tally = _Tally(separator, n_fields, first if header else b"", quotes)
+            first = _first_record(block, quote)
+            n_fields = n_fields or _n_fields(first, separator.encode(), quote)
+            tally = _Tally(separator, n_fields, first if header else b"", quote, skip)
+        if not block.isascii():
+            _check_utf8(block, skip + tally.n_lines + 1)
         tally.add(block)
     return Records(0) if tally is None else tally.judged(path)
+
+
+class NotUtf8(Exception):  # noqa: N818 - a finding, which whoever reads the file deals with
+    """A line that is not UTF-8."""
+
+    def __init__(self, line: int, text: bytes) -> None:
+        super().__init__(line, text)
+        self.line, self.text = line, text
+
+
+def _check_utf8(block: bytes, first_line: int) -> None:
+    try:
+        block.decode()
+    except UnicodeDecodeError as error:
+        begin = block.rfind(b"\n", 0, error.start) + 1
+        number = first_line + block.count(b"\n", 0, error.start)
+        raise NotUtf8(number, block[begin : block.find(b"\n", error.start)]) from None
 
 
 def count_lines(path: Path) -> int:
@@ -78,13 +96,15 @@ def count_lines(path: Path) -> int:
     return n_lines
 
 
-def _blocks(path: Path) -> Iterator[bytes]:
+def _blocks(path: Path, skip: int = 0) -> Iterator[bytes]:
     """Yield whole lines in blocks, each ended by a line end; empty ones at the file's end left out.
 
     Empty lines at the end of a block wait for what follows: they may be the last.
     """
     with pa.input_stream(str(path), compression="detect") as stream:
         held = stream.read(_BLOCK).removeprefix(BYTE_ORDER_MARK)
+        if skip:
+            held = (held.split(b"\n", skip) + [b""] * skip)[skip]
         while held and not (held := held.lstrip(b"\r\n")):
             held = stream.read(_BLOCK)
         while held:
@@ -97,15 +117,20 @@ def _blocks(path: Path) -> Iterator[bytes]:
             held = held + chunk if chunk else b""
 
 
-def _first_record(block: bytes) -> bytes:
+def _first_record(block: bytes, quote: str | None) -> bytes:
     """Return the first record without its line end; quoted names may hold line ends."""
-    found = _FIRST_RECORD.match(block)
+    found = None
+    if quote:
+        sign = re.escape(quote.encode())
+        found = re.match(rb"(?:[^%b\n]|%b[^%b]*%b)*\n" % (sign, sign, sign, sign), block)
     return (found[0] if found else block.partition(b"\n")[0]).rstrip(b"\r\n")
 
 
-def _n_fields(record: bytes, separator: bytes) -> int:
-    bare = re.sub(rb'"[^"]*"', b"", record) if record.count(b'"') % 2 == 0 else record
-    return bare.count(separator) + 1
+def _n_fields(record: bytes, separator: bytes, quote: str | None) -> int:
+    sign = (quote or "").encode()
+    if sign and record.count(sign) % 2 == 0:
+        record = re.sub(re.escape(sign) + rb".*?" + re.escape(sign), b"", record, flags=re.S)
+    return record.count(separator) + 1
 
 
 @dataclass(slots=True)
@@ -140,7 +165,8 @@ class _Tally:
     signs: str  # of a separator
     n_fields: int
     header: bytes
-    quotes: bool
+    quote: str | None
+    before: int = 0  # lines that are not looked at
     separator: int = 0  # its first sign
     n_lines: int = 0
     n_records: int = 0
@@ -154,10 +180,12 @@ class _Tally:
     _others: bytes = b""
     _name: bytes = b""
     _pattern: bytes = b""
+    _sign: int = -1  # of a quote
 
     def __post_init__(self) -> None:
         self.separator = ord(self.signs[0])
-        marks = bytes([self.separator, _LINE_END, *([_QUOTE] if self.quotes else [])])
+        marks = bytes([self.separator, _LINE_END]) + (self.quote or "").encode()
+        self._sign = ord(self.quote) if self.quote else -1
         self._others = bytes(sign for sign in range(256) if sign not in marks)
         self._pattern = bytes([self.separator]) * (self.n_fields - 1) + b"\n"
         self._name = max(self._names(self.header), key=len)  # the rarest, one may hope
@@ -174,12 +202,12 @@ class _Tally:
         if self.header and self._name in block.lower():
             same = [self._names(line) == self._names(self.header) for line in block.split(b"\n")]
             same[0] &= self.n_lines > 0  # the header itself
-            self.headers.see(np.flatnonzero(same), self.n_lines + 1, block)
+            self.headers.see(np.flatnonzero(same), self.before + self.n_lines + 1, block)
         self.n_lines += n_lines
 
     def _names(self, line: bytes) -> list[bytes]:
         """Return the fields of a header whatever their quotes, blanks and case."""
-        signs = b' \t\r"' + BYTE_ORDER_MARK
+        signs = b' \t\r"' + (self.quote or "").encode() + BYTE_ORDER_MARK
         return [name.strip(signs).lower() for name in line.split(bytes([self.separator]))]
 
     def _look_at(self, block: bytes) -> int:
@@ -190,9 +218,9 @@ class _Tally:
         ends = np.flatnonzero(is_end[marks])  # places among the marks
         n_fields = np.diff(ends, prepend=-1)
         ragged = np.flatnonzero(n_fields != self.n_fields)
-        first_line = self.n_lines + 1
+        first_line = self.before + self.n_lines + 1
         self.ragged_lines.see(ragged, first_line, block, n_fields[ragged])
-        quotes = np.flatnonzero(signs == _QUOTE) if self.quotes else marks[:0]
+        quotes = np.flatnonzero(signs == self._sign) if self.quote else marks[:0]
         before = np.searchsorted(quotes, marks) + self.is_open  # quotes before each mark
         outside = np.flatnonzero(before % 2 == 0)
         line_of_quote = np.searchsorted(marks[ends], quotes)
@@ -217,7 +245,7 @@ class _Tally:
         """
         beside = np.where(rank % 2 == 0, quotes - 1, quotes + 1)
         sign = np.where(beside < 0, _LINE_END, signs[beside])
-        good = (sign == self.separator) | (sign == _LINE_END) | (sign == _QUOTE)
+        good = (sign == self.separator) | (sign == _LINE_END) | (sign == self._sign)
         after = signs[np.minimum(quotes + 2, len(signs) - 1)]
         good |= (sign == _RETURN) & (after == _LINE_END) & (rank % 2 == 1)
         return np.asarray(~good)
@@ -260,7 +288,7 @@ class _Tally:
             steps.append(Step("headers", text, {"lines": n_headers}))
         n_records = self.n_lines if as_lines else self.n_records
         n_rows = n_records - n_headers - bool(self.header)
-        return Records(n_rows, not as_lines and self.quotes, n_headers, tuple(steps))
+        return Records(n_rows, not as_lines and self.quote is not None, n_headers, tuple(steps))
 
     def _refusal(self, path: Path) -> str:
         if self.is_quoted and not self.is_open:

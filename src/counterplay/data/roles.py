@@ -12,23 +12,32 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 ABSENT = "-"
-_ALIASES = {
-    "user": "user userid uid customer customerid visitor visitorid member memberid client clientid",
-    "item": "item itemid iid product productid sku asin movie movieid book bookid article "
-    "articleid artist artistid track trackid song songid video videoid content contentid "
-    "items itemids slate",
-    "rating": "rating stars",
-    "time": "time timestamp ts datetime date eventtime",
+_ALIASES = {  # the usual names, the surest first, in the form of `form_of`
+    "user": "user userid uid usr customer customerid customernumber custid visitor visitorid "
+    "member memberid client clientid reviewer reviewerid account accountid buyer buyerid person "
+    "personid profileid anonymousid userpseudoid deviceid cookieid session sessionid",
+    "item": "item itemid iid product productid productcode stockcode sku parentasin asin isbn "
+    "movie movieid book bookid article articleid artist artistid track trackid song songid video "
+    "videoid content contentid news newsid business businessid game gameid app appid anime animeid "
+    "recipe recipeid job jobid ad adid listing listingid property propertyid hotel hotelid "
+    "restaurant restaurantid goodsid offerid poi poiid venueid postid courseid items itemids slate",
+    "rating": "rating stars bookrating userrating ratingvalue overall",
+    "time": "time timestamp ts datetime date eventtime eventtimestamp unixreviewtime reviewtime "
+    "invoicedate orderdate purchasedate transactiondate reviewdate eventdate createdat created "
+    "timems tdat visittime",
     "exposed": "exposed exposure shown",
     "propensity": "propensity propensityscore pscore p",
     "position": "position slot rank pos",
-    "random": "random israndom explore",
+    "random": "random israndom israndomized isrand explore",
     "clicked": "clicked click isclick isclicked label clicks",
 }
+_QUANTITIES = " quantity qty"  # of what was bought; negative ones were brought back
 _OF_LISTS = " clickedlist clicklist labels clickidx clickindex clickedindex clickplace clickedplace"
 _OF_LISTS += " clickposition clickedposition clickeditem clickitem clickeditemid clickitemid"
 _OFTEN_LABELS = ("label", "clicks", "click")  # of clicks, or of something else
-_DOUBTFUL = frozenset(("p", "rank", "pos", "explore"))  # names that often mean something else
+_DOUBTFUL = frozenset(
+    ("p", "rank", "pos", "explore", *_QUANTITIES.split())
+)  # names that often mean something else
 
 
 def columns_of(
@@ -37,13 +46,15 @@ def columns_of(
     *,
     lists: bool = False,
     second: bool = False,
+    quantities: bool = False,
 ) -> dict[str, str]:
     """Return which of the available columns plays each role that the table has.
 
     None looks for a usual name (user, user_id, userId, customer …); '-' leaves the role out.
     Without a column of clicks every row is a click, but random rows must say which were clicked.
     With `lists`, a row holds a list of items, and may say the place or the item that was clicked.
-    In a `second` table, what is named for the first one may have a usual name.
+    In a `second` table, what is named for the first one may have a usual name. `quantities` may
+    stand for ratings that are not there.
     """
     chosen: dict[str, str] = {}
     if second:
@@ -54,6 +65,7 @@ def columns_of(
         name = wanted.get(role)
         if name is None:
             aliases = _ALIASES[role] + (_OF_LISTS if lists and role == "clicked" else "")
+            aliases += _QUANTITIES if quantities and role == "rating" else ""
             usual = (by_form[alias] for alias in aliases.split() if alias in by_form)
             name = next((each for each in usual if _may_be(role, each, wanted)), ABSENT)
         elif name != ABSENT and name not in available:
@@ -93,6 +105,11 @@ def doubtful(roles: Mapping[str, str], wanted: Mapping[str, str | None]) -> set[
     if "clicked" in found and alone and form_of(roles["clicked"]) in _OFTEN_LABELS:
         unsure.add("clicked")
     return unsure
+
+
+def is_quantity(name: str) -> bool:
+    """Tell whether a column's name is one of quantities."""
+    return form_of(name) in _QUANTITIES.split()
 
 
 def form_of(name: str) -> str:

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import glob
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 import pyarrow.parquet as pq
 
-from counterplay.data.formats import (
-    FileFormat,
-    Progress,
-    check_content,
-    format_of,
-    readable,
-    separator_of,
-)
-from counterplay.data.records import Records, count_lines, count_records
+from counterplay.data.dialects import UNSAID, Dialect, Written, written
+from counterplay.data.encodings import western_encoding
+from counterplay.data.formats import FileFormat, Progress, check_content, format_of, readable
+from counterplay.data.records import NotUtf8, Records, count_lines, count_records
+from counterplay.data.roles import columns_of
+from counterplay.data.scratch import Scratch, rewritten
 from counterplay.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from counterplay.data.findings import Step
+    from counterplay.data.sources import Files
 
 BATCH_ROWS = 1 << 20
 _AROUND = ' \t\r"\ufeff'  # what names may have around them, as `records` counts them
@@ -38,6 +37,9 @@ class Scan:
     path: Path
     n_rows: int  # records that it holds by its bytes
     steps: tuple[Step, ...] = ()  # what had to be repaired or left out
+    facts: Mapping[str, str] = field(default_factory=dict)  # how the file is written
+    numbered: Mapping[str, str] = field(default_factory=dict)  # roles of columns without names
+    scratch: object = None  # what a copy lies in, for as long as it is needed
 
     def batches(
         self, columns: Sequence[str] | None = None, progress: Progress | None = None
@@ -72,15 +74,146 @@ class Scan:
         )
 
 
-def scan(path: Path, kind: FileFormat) -> Scan:
-    """Look a file through and return its rows; columns of CSV and TSV are text for now."""
+def scan(
+    path: Path,
+    kind: FileFormat,
+    said: Dialect = UNSAID,
+    wanted: Mapping[str, str | None] | None = None,
+) -> Scan:
+    """Look a file through and return its rows; columns of CSV and TSV are text for now.
+
+    `said` is what is known of a text file; `wanted` are its columns by role, where it is a log.
+    """
     check_content(path, kind)
     if kind == "parquet":
         frame = pl.scan_parquet(path, glob=False)
         return Scan(frame, path, pq.read_metadata(path).num_rows)
     if kind == "ndjson":
-        return scan_ndjson(path)
-    return scan_separated(path, "\t" if kind == "tsv" else separator_of(path))
+        if said.encoding in (None, "utf-8"):
+            return scan_ndjson(path)
+        scratch = Scratch()
+        copy = rewritten(path, scratch, encoding=said.encoding)
+        return replace(scan_ndjson(copy), path=path, scratch=scratch)
+    found = written(path, kind, said, wanted)
+    try:
+        return _scan_written(found, path)
+    except NotUtf8 as error:
+        if said.encoding is not None:
+            raise DataError(
+                f"'{path}' must be in {said.encoding}; found other bytes at line {error.line:,}; "
+                "name another with encoding=…, on the command line with --encoding"
+            ) from None
+        encoding, step = western_encoding(path, error)
+    found = written(path, kind, replace(said, encoding=encoding), wanted)
+    return _scan_written(replace(found, steps=(step, *found.steps)), path)
+
+
+def _scan_written(found: Written, path: Path) -> Scan:
+    """Return the rows of a text file as it is written."""
+    records = count_records(
+        found.path, found.separator, header=found.header, quote=found.quote, skip=found.skip
+    )
+    frame = pl.scan_csv(
+        found.path,
+        separator=found.separator,
+        has_header=found.header,
+        skip_lines=found.skip,
+        infer_schema=False,
+        quote_char=found.quote if records.quoted else None,
+        glob=False,
+    )
+    if not found.header:
+        names = frame.collect_schema().names()
+        frame = frame.rename({name: str(place) for place, name in enumerate(names, start=1)})
+    frame = _repaired(frame, records, found.quote)
+    steps = (*found.steps, *records.steps)
+    return Scan(frame, path, records.n_rows, steps, found.facts, found.numbered, found.scratch)
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """The rows of several files, one after the other."""
+
+    scans: tuple[Scan, ...]
+    scratch: object = None  # what copies lie in
+
+    @property
+    def frame(self) -> pl.LazyFrame:
+        """The first of them, whose columns the others have too."""
+        return self.scans[0].frame
+
+    @property
+    def numbered(self) -> Mapping[str, str]:
+        """Roles of columns without names."""
+        return self.scans[0].numbered
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """How the files are written."""
+        return {"files": f"{len(self.scans):,}", **self.scans[0].facts}
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What had to be repaired or left out, and in which file."""
+        return tuple(
+            replace(step, text=f"{each.path.name}: {step.text}")
+            for each in self.scans for step in each.steps
+        )  # fmt: skip
+
+    def batches(
+        self, columns: Sequence[str], progress: Progress | None = None
+    ) -> Iterator[pl.DataFrame]:
+        """Yield the rows, in order, without holding all of them."""
+        total, done = sum(each.n_rows for each in self.scans), 0
+        for each in self.scans:
+            for batch in each.batches(columns):
+                done += batch.height
+                yield batch
+                if progress:
+                    progress(done, total)
+
+
+def scan_all(files: Files, said: Dialect, wanted: Mapping[str, str | None]) -> Scan | Several:
+    """Look all files of a log through, and return their rows."""
+    if files.kind == "parquet" and (len(files.paths) > 1 or files.in_folders_of_values):
+        for path in files.paths:
+            check_content(path, "parquet")
+        hive = files.in_folders_of_values
+        frame = pl.scan_parquet(
+            list(files.paths), glob=False, hive_partitioning=hive, extra_columns="ignore"
+        )
+        n_rows = sum(pq.read_metadata(path).num_rows for path in files.paths)
+        facts = {"files": f"{len(files.paths):,}"}
+        return Scan(frame, Path(files.source), n_rows, facts=facts, scratch=files.scratch)
+    scans = tuple(scan(path, files.kind, said, wanted) for path in files.paths)
+    found = Several(scans, files.scratch)
+    if len(scans) > 1:
+        _refuse_unlike(scans, wanted)
+        return found
+    scratches = (scans[0].scratch, files.scratch)
+    return replace(scans[0], scratch=scratches)
+
+
+def _refuse_unlike(scans: Sequence[Scan], wanted: Mapping[str, str | None]) -> None:
+    """Refuse files of one log whose columns are not called the same."""
+    found = []
+    for each in scans:
+        own = {role: name or each.numbered.get(role) for role, name in wanted.items()}
+        try:
+            found.append(columns_of(own, each.frame.collect_schema().names()))
+        except DataError as error:
+            raise DataError(f"in '{each.path}', {error}") from None
+    for each, roles in zip(scans, found, strict=True):
+        if roles != found[0]:
+            raise DataError(
+                f"all files of a log must have the same columns; found {_said(found[0])} in "
+                f"'{scans[0].path}' and {_said(roles)} in '{each.path}'; name the files that "
+                "belong together"
+            )
+
+
+def _said(roles: Mapping[str, str]) -> str:
+    return ", ".join(f"{role} in '{column}'" for role, column in roles.items())
 
 
 def header_of(path: Path) -> list[str] | None:
@@ -92,8 +225,11 @@ def header_of(path: Path) -> list[str] | None:
         check_content(path, kind)
         if kind == "parquet":
             return pl.scan_parquet(path, glob=False).collect_schema().names()
-        separator = "\t" if kind == "tsv" else separator_of(path)
-        frame = pl.scan_csv(path, separator=separator, infer_schema=False, glob=False)
+        found = written(path, kind, UNSAID, None)
+        frame = pl.scan_csv(
+            found.path, separator=found.separator, skip_lines=found.skip, infer_schema=False,
+            glob=False,
+        )  # fmt: skip
         return [name.strip(_AROUND) for name in frame.collect_schema().names()]
 
 
@@ -104,24 +240,24 @@ def scan_separated(
     *,
     header: bool = True,
 ) -> Scan:
-    """Return the rows of a separated file, as text or in the types of a `schema`.
+    """Return the rows of a file of a known layout, as text or in the types of a `schema`.
 
-    A file with a schema is of a known layout, without quotes. For a separator that is a sign
-    twice, the schema has a column for the nothing between.
+    A file with a schema has no quotes. For a separator that is a sign twice, the schema has a
+    column for the nothing between.
     """
-    n_fields, quotes = (len(schema), False) if schema else (None, True)
-    records = count_records(path, separator, n_fields=n_fields, header=header, quotes=quotes)
+    if schema is None:
+        return _scan_written(Written(path, separator, header=header), path)
+    n_fields = len(schema)
+    records = count_records(path, separator, n_fields=n_fields, header=header, quote=None)
     frame = pl.scan_csv(
         path,
         separator=separator[0],
         has_header=header,
         schema=schema,
         infer_schema=False,
-        quote_char='"' if records.quoted else None,
+        quote_char=None,
         glob=False,
     )
-    if schema is None:
-        frame = _repaired(frame, records)
     return Scan(frame, path, records.n_rows, records.steps)
 
 
@@ -131,13 +267,13 @@ def scan_ndjson(path: Path, schema: dict[str, type[pl.DataType]] | None = None) 
     return Scan(frame, path, count_lines(path))
 
 
-def _repaired(frame: pl.LazyFrame, records: Records) -> pl.LazyFrame:
+def _repaired(frame: pl.LazyFrame, records: Records, quote: str | None) -> pl.LazyFrame:
     """Take off quotes that the parser was told to leave, and leave out repeated headers."""
     names = frame.collect_schema().names()
-    if not records.quoted:
-        bare = pl.select(_unquoted(pl.lit(pl.Series(names, dtype=pl.String)))).to_series()
+    if not records.quoted and quote:
+        bare = pl.select(_unquoted(pl.lit(pl.Series(names, dtype=pl.String)), quote)).to_series()
         frame = frame.select(
-            _unquoted(pl.col(name)).alias(new) for name, new in zip(names, bare, strict=True)
+            _unquoted(pl.col(name), quote).alias(new) for name, new in zip(names, bare, strict=True)
         )
         names = bare.to_list()
     if records.n_headers:
@@ -150,10 +286,11 @@ def _repaired(frame: pl.LazyFrame, records: Records) -> pl.LazyFrame:
     return frame
 
 
-def _unquoted(text: pl.Expr) -> pl.Expr:
+def _unquoted(text: pl.Expr, quote: str) -> pl.Expr:
     r"""Return what the quotes around a field enclose; in it, `\"` and `""` are one quote."""
-    enclosed = text.str.contains(r'(?s)^".*"$') & (text.str.len_bytes() > 1)
-    inner = text.str.strip_prefix('"').str.strip_suffix('"')
-    for doubled in ('\\"', '""'):
-        inner = inner.str.replace_all(doubled, '"', literal=True)
+    sign = re.escape(quote)
+    enclosed = text.str.contains(rf"(?s)^{sign}.*{sign}$") & (text.str.len_bytes() > 1)
+    inner = text.str.strip_prefix(quote).str.strip_suffix(quote)
+    for doubled in (f"\\{quote}", quote * 2):
+        inner = inner.str.replace_all(doubled, quote, literal=True)
     return pl.when(enclosed).then(inner).otherwise(text)

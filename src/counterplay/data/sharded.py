@@ -23,13 +23,14 @@ import polars as pl
 
 from counterplay import errors
 from counterplay.data.assembly import aligned
+from counterplay.data.dialects import Dialect
 from counterplay.data.directory import DESCRIPTION, FILES, describe
 from counterplay.data.files import difference, read_json, write_json
 from counterplay.data.filters import core_rule, events_rule
 from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS
 from counterplay.data.jobs import Results, in_turn, run_jobs
 from counterplay.data.pieces import pieces_of
-from counterplay.data.preparation import known_dataset
+from counterplay.data.preparation import DIALECT, VALUES, known_dataset
 from counterplay.data.publishing import check_free, new_directory, working_directory
 from counterplay.data.readers import read_features
 from counterplay.data.sharded_stages import Stages
@@ -82,7 +83,14 @@ def prepare_shards(
     replacing = FILES if overwrite else None
     check_free(out, replacing=replacing)
     wanted = tuple((role, getattr(plan, role)) for role in (*COLUMNS, *IMPRESSION_COLUMNS))
-    pieces = pieces_of(source, cast("FileFormat | None", plan.format), wanted, plan.time_unit)
+    pieces = pieces_of(
+        source,
+        cast("FileFormat | None", plan.format),
+        wanted,
+        dialect=Dialect(*(getattr(plan, name) for name in DIALECT)).checked(),
+        values=plan.model_dump(include=set(VALUES)),
+        ask=plan.threshold is None and plan.feedback is None,
+    )
     with working_directory(_work_of(out)) as folder:
         files = [[piece.path, piece.first_row, *piece.state] for piece in pieces]
         _begin(folder, {"plan": plan.model_dump(mode="json"), "shards": shards, "files": files})

@@ -174,10 +174,16 @@ class StudyConfig(BaseModel):
     def _check_rows(self, split: Split) -> None:
         log = split.interactions
         if not split.counts["test"]:
-            other = "" if split.kind == "random" else "choose preparation.split=random, or "
+            other = "" if split.kind == "random" else "choose --split random (split='random'), or "
             raise DataError(
                 f"a study needs rows to test on; found none after the split {split.kind} of "
                 f"{len(log):,} rows; {other}take a longer log"
+            )
+        if split.seen_share == 1:
+            raise DataError(
+                "a study needs test rows that are not in training; found all "
+                f"{split.counts['test']:,} of them to repeat a pair of user and item; keep one row "
+                "of each pair with --duplicates first (duplicates='first'), or take a longer log"
             )
         if self.feedback == "ratings" and log.rating is None:
             raise DataError(

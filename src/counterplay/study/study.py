@@ -20,6 +20,7 @@ from counterplay.data.files import difference, digest_of, write_json
 from counterplay.data.preparation import prepare
 from counterplay.data.profiling import profile
 from counterplay.data.publishing import check_free, working_directory
+from counterplay.data.sources import is_place, local_path
 from counterplay.data.splits import Split
 from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.records import EvaluationRecord
@@ -72,8 +73,8 @@ def run(
     """Make a study of a log: train, evaluate, and say what to ship.
 
     Args:
-        source: A log file or frame, the folder of a known dataset, a dataset directory with a
-            split, or a world directory.
+        source: A log as `counterplay.read` takes it, the folder of a known dataset, a dataset
+            directory with a split, or a world directory.
         out: Its folder; one that broke off goes on with the same source and configuration.
         config: What to do.
         command: What was typed, for the record.
@@ -82,8 +83,8 @@ def run(
         on_plan: Called with the stages that take long, before the first: for a `Forecast`.
     """
     config, folder = config or StudyConfig(), Path(out)
-    place = Path(source) if isinstance(source, str | Path) else None
-    plan = _plan(place, config)
+    place = local_path(source)
+    plan = _plan(source, place, config)
     _refuse_another(folder, plan)
     progress("reading the log", 0, None)
     with noted() as notes:
@@ -173,15 +174,20 @@ def _evaluated(
     return found.model_copy(update={"diagnostics": seen, "notes": tuple(notes)}), online
 
 
-def _plan(place: Path | None, config: StudyConfig) -> Plan:
+def _plan(source: object, place: Path | None, config: StudyConfig) -> Plan:
     """Return what is to be done, and of which files."""
     if place is not None:
         check_log(place)
     beside = (config.random_rows, config.preparation.impressions)
-    files = (place, *config.scores.values(), *beside)
+    several = [local_path(each) for each in source] if isinstance(source, list | tuple) else []
+    files = (place, *several, *config.scores.values(), *beside)
     given = [each for each in files if each is not None]
+    named = None if place is None else str(place.resolve())
+    if place is None and is_place(source):
+        places = source if isinstance(source, list | tuple) else [source]
+        named = ", ".join(map(str, places))  # type: ignore[call-overload] # is_place saw to it
     return Plan(
-        source=None if place is None else str(place.resolve()),
+        source=named,
         files={str(each.resolve()): digest_of(each) for each in given if each.is_file()},
         configuration=config.model_dump(mode="json"),
     )
@@ -246,7 +252,10 @@ def _place(place: Path | None, folder: Path, config: StudyConfig) -> tuple[Path,
 
 
 def _prepared(source: object, config: StudyConfig) -> Split:
-    made = prepare(source, config.preparation)
+    plan = config.preparation
+    if "feedback" in config.model_fields_set and plan.feedback is None:
+        plan = plan.model_copy(update={"feedback": config.feedback})
+    made = prepare(source, plan)
     if not isinstance(made, Split):
         raise ConfigError(
             "a study needs rows to test on; found the split none; choose another split"

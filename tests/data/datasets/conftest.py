@@ -66,6 +66,8 @@ def _npz(**arrays: Any) -> bytes:
     return file.getvalue()
 
 
+_VIDEOS = "user_id,video_id,play_duration,video_duration,time,date,timestamp,watch_ratio"
+_PLAYS = "user_id,video_id,date,hourmin,time_ms,is_click,is_like,is_rand"
 LAYOUTS: dict[str, Files] = {
     "ml-1m": {
         "ratings.dat": _lines(
@@ -177,6 +179,52 @@ LAYOUTS: dict[str, Files] = {
             interaction_type=[[1, 2, 0], [2, 2, 1]],
         ),
         "itemattr.npz": _npz(category=[0, 0, 0, 0, 0, 3, 3, 4, 5, 9]),
+    },
+    **{
+        name: {
+            "ratings.csv": _lines(
+                "userId,movieId,rating,timestamp",
+                "7,20,0.5,1000000100",
+                "7,10,4.5,1000000000",
+                "3,20,5.0,1000000200",
+                end="\r\n",
+            ),
+            "movies.csv": _lines(
+                "movieId,title,genres",
+                '10,"American President, The (1995)",Comedy|Drama',
+                "20,Untitled,(no genres listed)",
+            ),
+            "tags.csv": _lines("userId,movieId,tag,timestamp", "7,20,odd,1000000100"),
+        }
+        for name in ("ml-latest-small", "ml-20m", "ml-32m")
+    },
+    "yahoo-r3": {
+        "ydata-ymusic-rating-study-v1_0-train.txt": _lines("1\t14\t5", "1\t35\t1", "2\t14\t3"),
+        "ydata-ymusic-rating-study-v1_0-test.txt": _lines("1\t49\t1", "2\t35\t4"),
+    },
+    "kuairec": {
+        "big_matrix.csv": _lines(
+            _VIDEOS,
+            "0,3649,13838,10867,2020-07-05 00:08:23.438,20200705,1593878903.438,1.25",
+            "5,9598,0,10984,2020-07-05 00:13:41.297,20200705,1593879221.297,0.0",
+        ),
+        "small_matrix.csv": _lines(_VIDEOS, "0,9598,4381,6067,,,,0.75", "5,3649,100,6100,,,,2.5"),
+        "social_network.csv": _lines("user_id,friend_list", '3371,"[2975]"'),
+    },
+    "kuairand": {
+        f"log_{part}_pure.csv": _lines(_PLAYS, *rows)
+        for part, rows in {
+            "random_4_22_to_5_08": ("3,8,20220422,400,1650600000000,0,0,1",),
+            "standard_4_08_to_4_21": ("3,9,20220408,400,1649400000000,1,0,0",),
+            "standard_4_22_to_5_08": ("4,8,20220423,400,1650700000000,1,1,0",),
+        }.items()
+    },
+    "amazon-2023": {
+        "All_Beauty.csv": _lines(
+            "user_id,parent_asin,rating,timestamp",
+            "AGKH,B00YQ6X8EO,5.0,1588687728923",
+            "AGKX,B081TJ8YS3,4.0,1588615855070",
+        ),
     },
 }
 _PLACES = {"open-bandit": "random/all"}

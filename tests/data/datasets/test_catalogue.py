@@ -15,6 +15,7 @@ Make = Callable[..., Path]
 Refused = Callable[..., AbstractContextManager[None]]
 
 NAMES = list(LAYOUTS)
+SPLIT = ("coat", "yahoo-r3", "kuairec")  # with a split of their own
 every_name = pytest.mark.parametrize("name", NAMES)
 every_dataset = pytest.mark.parametrize("each", DATASETS.values(), ids=list(DATASETS))
 
@@ -22,7 +23,8 @@ every_dataset = pytest.mark.parametrize("each", DATASETS.values(), ids=list(DATA
 def test_names_are_those_that_users_know() -> None:
     assert {
         *("ml-1m", "ml-100k", "lastfm", "goodreads", "goodbooks", "movietweetings", "coat"),
-        *("open-bandit", "mind", "finn-slates"),
+        *("open-bandit", "mind", "finn-slates", "ml-latest-small", "ml-20m", "ml-32m"),
+        *("yahoo-r3", "kuairec", "kuairand", "amazon-2023"),
     } <= DATASETS.keys()
 
 
@@ -41,7 +43,7 @@ def test_a_dataset_says_what_it_is_and_on_what_terms(each: Dataset) -> None:
 
 @every_dataset
 def test_files_come_from_addresses_that_cannot_be_tampered_with(each: Dataset) -> None:
-    assert each.remotes
+    assert each.remotes or each.page.startswith("https://")
     assert len({remote.name for remote in each.remotes}) == len(each.remotes)
     for remote in each.remotes:
         assert urlsplit(remote.url).scheme == "https"
@@ -56,7 +58,7 @@ def test_a_dataset_is_recognised_by_its_files_and_read_by_its_name(make: Make, n
     assert dataset_at(make(name)) is DATASETS[name]
     calls: list[tuple[int, int | None]] = []
     read = read_dataset(name, str(make(name)), progress=lambda *call: calls.append(call))
-    assert isinstance(read, cp.Split if name == "coat" else cp.Interactions)
+    assert isinstance(read, cp.Split if name in SPLIT else cp.Interactions)
     log = read.interactions if isinstance(read, cp.Split) else read
     assert log.name.startswith(name)
     assert calls[-1][0] == len(log)

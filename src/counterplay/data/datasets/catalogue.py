@@ -12,6 +12,13 @@ from counterplay.data.datasets.media import read_goodbooks, read_goodreads, read
 from counterplay.data.datasets.movielens import read_ml_1m, read_ml_100k, read_movietweetings
 from counterplay.data.datasets.randomized import read_coat, read_open_bandit
 from counterplay.data.datasets.slates import read_finn, read_mind
+from counterplay.data.datasets.tables import (
+    read_amazon,
+    read_kuairand,
+    read_kuairec,
+    read_movielens,
+    read_yahoo_r3,
+)
 from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -51,6 +58,7 @@ class Dataset:
     first_line: str = ""  # how the marker begins, where its name is not enough
     subfolder: str = ""  # which of its folders to prepare, where it has several
     columns: str = ""  # what its rows say
+    page: str = ""  # where to get it, where no address can be fetched
 
     def place(self, folder: Path) -> Path:
         """Return what to read of the `folder` that it was downloaded to."""
@@ -62,7 +70,9 @@ class Dataset:
         folder = Path("data") / self.name
         unchecked = "" if all(remote.sha256 for remote in self.remotes) else " --unchecked"
         return (
-            f"counterplay download {self.name} --out {folder}{unchecked}",
+            f"counterplay download {self.name} --out {folder}{unchecked}"
+            if self.remotes
+            else f"# get it from {self.page}, into {folder}",
             f"counterplay run {self.place(folder)} --out studies/{self.name}",
         )
 
@@ -86,7 +96,7 @@ _GROUPLENS = "research use; no redistribution, no commercial use without permiss
 _HARPER = (
     "F. M. Harper, J. A. Konstan: The MovieLens Datasets: History and Context. ACM TiiS 5(4), 2015"
 )
-_ALL = (
+_ALL: tuple[Dataset, ...] = (
     Dataset(
         "ml-1m",
         "MovieLens-1M",
@@ -219,6 +229,81 @@ _ALL = (
         columns="user, item, clicked, time, position; features of items",
     ),
 )
+_GAO = "C. Gao et al.: {}. CIKM 2022"
+_ALL += tuple(
+    Dataset(
+        name,
+        title,
+        rows,
+        _GROUPLENS,
+        _HARPER,
+        _at("files.grouplens.org/datasets/movielens", f"{name}.zip"),
+        "ratings.csv",
+        read_movielens,
+        first_line="userId,movieId,rating,timestamp",
+        columns="user, item, rating, time; features of items",
+    )
+    for name, title, rows in (
+        ("ml-latest-small", "MovieLens latest, small", "100,836 ratings"),
+        ("ml-20m", "MovieLens-20M", "20,000,263 ratings"),
+        ("ml-32m", "MovieLens-32M", "32,000,204 ratings"),
+    )
+)
+_ALL += (
+    Dataset(
+        "yahoo-r3",
+        "Yahoo! R3, music ratings",
+        "311,704 self-selected and 54,000 random ratings",
+        "Yahoo! Webscope agreement; non-commercial research",
+        "B. Marlin, R. Zemel: Collaborative Prediction and Ranking with Non-Random Missing Data. "
+        "RecSys 2009",
+        (),
+        "ydata-ymusic-rating-study-v1_0-train.txt",
+        read_yahoo_r3,
+        columns="user, item, rating; its test rows are random",
+        page="https://webscope.sandbox.yahoo.com",
+    ),
+    Dataset(
+        "kuairec",
+        "KuaiRec, short videos",
+        "12,530,806 views, and a complete matrix of 4,676,570",
+        "CC BY-SA 4.0",
+        _GAO.format("KuaiRec: A Fully-Observed Dataset and Insights for Recommender Systems"),
+        (),
+        "big_matrix.csv",
+        read_kuairec,
+        subfolder="data",
+        columns="user, item, rating (share watched); its test rows are all pairs of some users",
+        page="https://kuairec.com",
+    ),
+    Dataset(
+        "kuairand",
+        "KuaiRand, short videos (Pure, 1K or 27K)",
+        "1.4 million standard and 1.2 million random impressions in the Pure version",
+        "CC BY-SA 4.0",
+        _GAO.format("KuaiRand: An Unbiased Sequential Recommendation Dataset"),
+        (),
+        "log_random_4_22_to_5_08_*.csv",
+        read_kuairand,
+        subfolder="data",
+        columns="user, item, clicked, time, random",
+        page="https://kuairand.com",
+    ),
+    Dataset(
+        "amazon-2023",
+        "Amazon reviews 2023 (one category)",
+        "571.5 million reviews in 33 categories",
+        "research use",
+        "Y. Hou et al.: Bridging Language and Items for Retrieval and Recommendation. "
+        "arXiv:2403.03952, 2024",
+        (),
+        "*.csv",
+        read_amazon,
+        first_line="user_id,parent_asin,rating,timestamp",
+        columns="user, item, rating, time",
+        page="https://amazon-reviews-2023.github.io",
+    ),
+)
 DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}
 
 
@@ -234,7 +319,9 @@ def dataset(name: str) -> Dataset:
 def dataset_at(path: Path) -> Dataset | None:
     """Tell which dataset a folder or a file holds, by what its files are called."""
     if path.is_dir():
-        return next((each for each in _ALL if _looks_like(each, path)), None)
+        alike = [each for each in _ALL if _looks_like(each, path)]
+        named = (each for each in alike if each.name == path.resolve().name)
+        return next(named, alike[0] if alike else None)
     goodreads = DATASETS["goodreads"]
     return goodreads if path.match(goodreads.marker) else None
 

@@ -61,6 +61,11 @@ def download(
             f"a mirror must be an address such as https://host/folder; found {base_url!r}; correct "
             "it"
         )
+    if not dataset.remotes:
+        raise ConfigError(
+            f"a dataset is fetched from its address; found none of {dataset.title}; get it from "
+            f"{dataset.page}, and give its folder"
+        )
     unknown = [remote for remote in dataset.remotes if not remote.sha256]
     if unknown and not unchecked:
         raise ConfigError(

@@ -1,0 +1,351 @@
+"""How a text file is written: its encoding, separator, quotes and header, said or found out."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from counterplay.data.encodings import checked, marked_encoding
+from counterplay.data.findings import Step, shortened
+from counterplay.data.records import BYTE_ORDER_MARK
+from counterplay.data.roles import columns_of
+from counterplay.data.scratch import Scratch, rewritten
+from counterplay.errors import ConfigError, CounterplayError, DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "blank"}
+_WORDS = {name: sign for sign, name in SEPARATORS.items()} | {"\\t": "\t", "space": " "}
+_SAMPLE, _LONGEST = 1 << 16, 1 << 24  # bytes that are looked at; of a first line at most
+_MANY = 10_000  # columns that no log has
+_N_ROWS, _N_BEFORE = 100, 30  # lines of a sample; lines that may stand before a header
+_NUMBER = re.compile(r"[+-]?(\d[\d.,]*|\.\d+)([eE][+-]?\d+)?")
+_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
+_EPOCH = 1e8  # numbers from here on may be seconds since 1970
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What is said of a text file; None is found out."""
+
+    header: bool | None = None
+    separator: str | None = None
+    quote: str | None = None
+    encoding: str | None = None
+
+    def checked(self) -> Dialect:
+        """Return the same in one spelling; refuse what makes no sense."""
+        separator, quote = self.separator, self.quote
+        if separator is not None:
+            separator = _WORDS.get(separator, separator)
+            if separator != "::" and (len(separator) != 1 or separator in '\n\r"'):
+                raise ConfigError(
+                    "a separator must be one sign, '::', or one of "
+                    f"{', '.join(SEPARATORS.values())}; found {self.separator!r}; correct "
+                    "separator, on the command line --separator"
+                )
+        if quote is not None:
+            quote = {"none": "", "single": "'", "double": '"'}.get(quote, quote)
+            if len(quote) > 1 or quote in ("\n", "\r"):
+                raise ConfigError(
+                    "a quote must be one sign, or 'none' for none; found "
+                    f"{self.quote!r}; correct quote, on the command line --quote"
+                )
+        encoding = None if self.encoding is None else checked(self.encoding)
+        return Dialect(self.header, separator, quote, encoding)
+
+
+UNSAID = Dialect()
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How a text file is written, and where to read it: the file itself, or a copy of it."""
+
+    path: Path
+    separator: str
+    quote: str | None = '"'
+    header: bool = True
+    skip: int = 0  # lines before the header
+    encoding: str = "utf-8"
+    steps: tuple[Step, ...] = ()
+    numbered: Mapping[str, str] = field(default_factory=dict)  # roles, where there are no names
+    scratch: Scratch | None = None  # what the copy lies in
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What it is, in words."""
+        sign = "tab" if self.separator == "\t" else f"'{self.separator}'"
+        header = f"line {self.skip + 1}" if self.header else "none; columns are numbered from 1"
+        quote = "none" if self.quote is None else self.quote
+        return {"header": header, "separator": sign, "quote": quote, "encoding": self.encoding}
+
+
+def written(
+    path: Path, kind: str, said: Dialect, wanted: Mapping[str, str | None] | None
+) -> Written:
+    """Look at the begin of a file, and tell how it is written; `wanted` names columns by role."""
+    encoding = said.encoding or marked_encoding(path) or "utf-8"
+    scratch, place, steps = None, path, []
+    if encoding != "utf-8":
+        scratch = Scratch()
+        place = rewritten(path, scratch, encoding=encoding)
+        if said.encoding is None:
+            steps.append(Step("encoding", f"the file is in {encoding}, as its first bytes say"))
+    sample = _sample(place)
+    if b"\0" in sample:
+        raise DataError(
+            f"'{path}' must be text, as its name says; found binary data; rename it so that its "
+            "ending is right, or say which format it is with format=…, on the command line with "
+            "--format"
+        )
+    if _has_returns(sample):
+        scratch = scratch or Scratch()
+        place = rewritten(place, scratch, returns=True)
+        sample = _sample(place)
+        steps.append(Step("lines", "took carriage returns as line ends"))
+    lines = _lines(sample)
+    if said.separator == "::" or (said.separator is None and _is_doubled(lines)):
+        scratch = scratch or Scratch()
+        place = rewritten(place, scratch, doubled=True)
+        said, lines = replace(said, separator="\t"), [line.replace("::", "\t") for line in lines]
+        steps.append(Step("separator", "took '::' as the separator"))
+    first = re.match(r"(?i)sep=(.)\s*$", lines[0]) if lines else None
+    skip = next((place for place, line in enumerate(lines) if line.strip()), 0)
+    if first:
+        said = replace(said, separator=said.separator or first[1])
+        skip, lines[0] = 1, ""
+    quote = '"' if said.quote is None else said.quote or None
+    separator = said.separator or _separator(lines[skip:], kind)
+    if said.quote is None and _is_single(lines[skip:], separator):
+        quote = "'"
+        steps.append(Step("quotes", "took ' as the quote around fields"))
+    rows = [_fields(line, separator, quote) for line in lines]
+    _refuse_wide(path, rows, skip)
+    found = Written(place, separator, quote, True, skip, encoding, tuple(steps), {}, scratch)
+    found = _with_header(found, path, rows, said, wanted)
+    return _without_ends(found, rows)
+
+
+def _sample(path: Path) -> bytes:
+    """Return the begin of a file, at least its first line."""
+    with pa.input_stream(str(path), compression="detect") as stream:
+        found = stream.read(_SAMPLE)
+        while b"\n" not in found and len(found) < _LONGEST and (more := stream.read(len(found))):
+            found += more
+        if len(found) >= _SAMPLE and b"\n" in found:
+            while len(found) < _LONGEST and found.count(b"\n") < 3:
+                more = stream.read(len(found))
+                found += more
+                if not more:
+                    break
+            found = found[: found.rfind(b"\n") + 1]  # whole lines
+    return found.removeprefix(BYTE_ORDER_MARK)
+
+
+def _lines(sample: bytes) -> list[str]:
+    lines = sample.decode("utf-8", "replace").split("\n")[: _N_ROWS + _N_BEFORE]
+    return [line.rstrip("\r") for line in lines]
+
+
+def _has_returns(sample: bytes) -> bool:
+    """Tell whether lines end in carriage returns alone, some or all of them."""
+    bare = re.sub(rb'"[^"]*"', b"", sample)
+    return len(re.findall(rb"[^\r\n]\r(?!\n|\r|$)", bare)) > 0
+
+
+def _is_doubled(lines: Sequence[str]) -> bool:
+    there = [line for line in lines if line.strip()]
+    counts = {line.count("::") for line in there}
+    return len(counts) == 1 and min(counts) > 0 and not any("\t" in line for line in there)
+
+
+def _separator(lines: Sequence[str], kind: str) -> str:
+    """Tell the separator: by the first line, or where that has none, by what lines share."""
+    signs = [sign for sign in SEPARATORS if sign != " "]
+    if kind == "tsv":
+        signs = ["\t", *(sign for sign in signs if sign != "\t")]
+    there = [re.sub(r'"[^"]*"', "", line) for line in lines if line.strip()]
+    if not there:
+        return signs[0]
+    first = max(signs, key=there[0].count)
+    if kind == "tsv" and "\t" in there[0]:
+        return "\t"
+    n_alike = Counter(line.count(first) for line in there)
+    if there[0].count(first) and n_alike[there[0].count(first)] * 2 >= len(there):
+        return first
+
+    def shared(sign: str) -> tuple[int, int]:
+        counts = Counter(line.count(sign) for line in there)
+        del counts[0]
+        most = max(counts.items(), key=lambda each: (each[1], each[0]), default=(0, 0))
+        return most[1], most[0]
+
+    best = max(signs, key=shared)
+    if not shared(best)[0]:
+        n_blanks = {line.strip().count(" ") for line in there}
+        return " " if len(n_blanks) == 1 and min(n_blanks) else signs[0]
+    return best if shared(best)[0] * 2 > len(there) else first
+
+
+def _is_single(lines: Sequence[str], separator: str) -> bool:
+    """Tell whether ' stands around all fields of a column."""
+    rows = [line.split(separator) for line in lines if line.strip()][1:]
+    if not rows or any('"' in line for line in lines):
+        return False
+    width = min(map(len, rows))
+    return any(
+        all(re.fullmatch(r"\s*'[^']*'\s*", row[place]) for row in rows)
+        for place in (*range(width), -1)
+    )
+
+
+def _fields(line: str, separator: str, quote: str | None) -> list[str]:
+    quoting = csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE
+    try:
+        found = next(
+            csv.reader([line], delimiter=separator, quotechar=quote or '"', quoting=quoting), []
+        )
+    except csv.Error:  # a very long field
+        found = line.split(separator)
+    return found
+
+
+def _refuse_wide(path: Path, rows: Sequence[Sequence[str]], skip: int) -> None:
+    first = rows[skip] if skip < len(rows) else ()
+    n_named = max((place + 1 for place, name in enumerate(first) if name.strip()), default=0)
+    if n_named > _MANY:
+        raise DataError(
+            f"a log must have one row an event, and at most {_MANY:,} columns; found {n_named:,} "
+            f"in the first line of '{path}', which begins with "
+            f"{shortened(', '.join(first[:6]))}; if it is a matrix of users and items, write one "
+            "row for each of its entries; if its line ends are lost, export it again"
+        )
+
+
+def _with_header(
+    found: Written, path: Path, rows: Sequence[list[str]], said: Dialect,
+    wanted: Mapping[str, str | None] | None,
+) -> Written:  # fmt: skip
+    """Find the header: below some lines of a title, or none at all."""
+    if found.skip >= len(rows):
+        return found
+    first, below = rows[found.skip], [row for row in rows[found.skip + 1 :] if any(row)]
+    if wanted is None:
+        return replace(found, header=said.header is not False)
+    if said.header is False:
+        return _without_header(found, path, first, below, wanted)
+    if _holds_roles(first, wanted) or said.header:
+        return found
+    title = next(
+        (place for place, row in enumerate(rows[: found.skip + _N_BEFORE]) if place > found.skip
+         and len(row) > 1 and _holds_roles(row, wanted)), None,
+    )  # fmt: skip
+    if title is not None:
+        shown = shortened(found.separator.join(first).strip())
+        text = f"left out {title - found.skip:,} lines before the header, the first is {shown}"
+        step = Step("headers", text, {"lines": title - found.skip})
+        return replace(found, skip=title, steps=(*found.steps, step))
+    if not _looks_like_data(first, below):
+        return found
+    named = [wanted.get(role) for role in ("user", "item")]
+    if all(name and name.isdecimal() and 0 < int(name) <= len(first) for name in named):
+        step = Step("headers", "the first line is data: columns are numbered from 1")
+        return replace(found, header=False, steps=(*found.steps, step))
+    raise DataError(
+        f"the first line of '{path}' must name the columns, or be said not to; found "
+        f"{shortened(found.separator.join(first))}, which looks like data; add header=False, on "
+        "the command line --no-header: columns are then numbered from 1, as in --user 1 --item 2"
+    )
+
+
+def _holds_roles(names: Sequence[str], wanted: Mapping[str, str | None]) -> bool:
+    """Tell whether a line names columns of users and items."""
+    try:
+        columns_of(wanted, [name.strip() for name in names])
+    except DataError as error:
+        return "random rows must say" in str(error)  # the others are there
+    except CounterplayError:
+        return True  # found, though not as they should be
+    return True
+
+
+def _looks_like_data(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+    """Tell whether a first line is of the kind of those below: numbers where they have numbers."""
+    for place, value in enumerate(first):
+        column = [row[place] for row in below if place < len(row)]
+        if _is_typed(value) and all(map(_is_typed, filter(str.strip, column))):
+            return True
+        if len(value.strip()) > 1 and value in column:
+            return True
+    return False
+
+
+def _is_typed(value: str) -> bool:
+    bare = value.strip()
+    return bool(_NUMBER.fullmatch(bare) or _DATE.fullmatch(bare))
+
+
+def _without_header(
+    found: Written, path: Path, first: list[str], below: list[list[str]],
+    wanted: Mapping[str, str | None],
+) -> Written:  # fmt: skip
+    """Number the columns; where none is named, take them in the order that most logs have."""
+    free: Mapping[str, str | None] = dict.fromkeys(wanted)
+    if _holds_roles(first, free) and not _looks_like_data(first, below):
+        raise ConfigError(
+            f"a file without a header must begin with data; found '{path}' to begin with the names "
+            f"{shortened(found.separator.join(first))}; leave header=False out, on the command "
+            "line --no-header"
+        )
+    if any(name not in (None, "-") for name in wanted.values()):
+        return replace(found, header=False)
+    numbered = {"user": "1", "item": "2"}
+    for place in range(2, len(first)):
+        column = [row[place].strip() for row in [first, *below] if place < len(row)]
+        if not all(map(_is_typed, column)):
+            continue
+        role = "time" if all(map(_may_be_time, column)) else "rating"
+        if role not in numbered and wanted.get(role) is None:
+            numbered[role] = str(place + 1)
+    taken = ", ".join(f"{role} from {name}" for role, name in numbered.items())
+    text = f"the file has no header: took {taken}, as most logs have them"
+    steps = (*found.steps, Step("columns", text))
+    return replace(found, header=False, numbered=numbered, steps=steps)
+
+
+def _may_be_time(value: str) -> bool:
+    if _DATE.fullmatch(value):
+        return True
+    try:
+        return float(value) >= _EPOCH
+    except ValueError:
+        return False
+
+
+def _without_ends(found: Written, rows: Sequence[list[str]]) -> Written:
+    """Take off separators at the ends of lines, where lines would not be alike otherwise."""
+    below = [row for row in rows[found.skip + 1 :] if any(row)]
+    if not found.header or not below:
+        return found
+    first, widths = rows[found.skip], {len(row) for row in below}
+    n_named = max((place + 1 for place, name in enumerate(first) if name.strip()), default=0)
+    in_header, in_rows = len(first) - n_named, max(widths) - n_named
+    if len(widths) > 1 or any(any(row[n_named:]) for row in below):
+        return found
+    if in_rows < 0 or in_header > in_rows > 0 or (in_header == in_rows < _MANY):
+        return found
+    scratch = found.scratch or Scratch()
+    number = in_rows or in_header
+    place = rewritten(found.path, scratch, ends=found.separator * number, first_only=not in_rows)
+    text = f"took off {number:,} separators at the ends of {'lines' if in_rows else 'the header'}"
+    return replace(
+        found, path=place, scratch=scratch, steps=(*found.steps, Step("separator", text))
+    )
