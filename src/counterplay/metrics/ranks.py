@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from counterplay.errors import ConfigError, DataError
+from counterplay.errors import ConfigError, DataError, TooFewError
 from counterplay.metrics.blocks import BLOCK, Elsewhere, block_scores, blocks_of
 from counterplay.threads import in_threads
 
@@ -110,8 +110,9 @@ def _standing(
         items: The targets, `[n]`.
     """
     mine = [np.flatnonzero((items >= each.start) & (items < each.stop)) for each in blocks]
-    found, last = np.empty((0, 0)), 0
-    wanted = np.zeros(len(items))
+    found: Floats = np.empty((0, 0))
+    wanted: Floats = np.zeros(len(items))
+    last = 0
     for number in (number for number, own in enumerate(mine) if len(own)):
         # A target's score is taken from its block, which rounds as it does when it is counted.
         found, last, own = ask(blocks[number]), number, mine[number]
@@ -291,7 +292,7 @@ def sampled_candidates(
     known = NegativeSampler(_both(seen, targets))
     room = known.n_unseen(targets.user)
     if len(room) and int(room.min()) < n:
-        raise DataError(
+        raise TooFewError(
             f"every user must have {n:,} unseen items to be ranked among; found one with "
             f"{int(room.min()):,}; take fewer negatives, or rank among all items"
         )
