@@ -60,7 +60,7 @@ def test_a_memory_that_does_not_hold_all_items_is_enough() -> None:
     for memory in (memory_for(1, 2), memory_for(2, 6)):
         found = full_ranks(scores, targets, seen, memory=memory, block=2)
         assert pairs_of(found) == [(0, 2), (3, 0), (3, 0), (1, 1)]
-    with pytest.raises(cp.ConfigError, match="one user's 2 scores, 64 bytes; found 63; raise it"):
+    with pytest.raises(cp.ConfigError, match="scores of 2 items, 64 bytes; found 63; raise it"):
         full_ranks(scores, targets, seen, memory=63, block=2)
 
 

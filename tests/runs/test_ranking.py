@@ -19,7 +19,7 @@ from counterplay.data.jobs import Executor, Finished, Job, Work, in_turn, proces
 from counterplay.data.workplace import Workplace, work_of
 from counterplay.evaluation.stage import Evaluation
 from counterplay.metrics.ranks import _BYTES_A_SCORE
-from counterplay.runs import rank_jobs, ranking
+from counterplay.runs import rank_jobs
 from counterplay.runs.candidates import compare, evaluate_run, evaluate_scores
 from counterplay.runs.config import run_config
 from counterplay.runs.policies import compare_policies
@@ -121,10 +121,7 @@ def test_a_comparison_by_jobs_is_the_comparison(
 
 
 @pytest.mark.parametrize("executor", [in_turn, Workers()], ids=["here", "elsewhere"])
-def test_policies_and_impressions_by_jobs_are_the_same(
-    executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ranking, "_PARTS", 1)
+def test_policies_and_impressions_by_jobs_are_the_same(executor: Executor, tmp_path: Path) -> None:
     data, rng, n = tmp_path / "data", np.random.default_rng(0), 4000
     user, item = rng.integers(60, size=n), rng.integers(N_ITEMS, size=n)
     clicked = rng.random(n) < 0.1 + 0.3 * (item % 3 == user % 3)
@@ -186,7 +183,9 @@ def interrupted(most: int, out: Path, work: Callable[[Ranking], object], shards:
     return workers.done
 
 
-def test_what_was_interrupted_goes_on(runs: list[Path], tmp_path: Path) -> None:
+def test_what_was_interrupted_goes_on(
+    runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     how, out = Evaluation(**HOW), tmp_path / "found.json"
     whole = Workers()
     with ranking_for(out, shards=6, executor=whole) as by_jobs:
@@ -197,11 +196,17 @@ def test_what_was_interrupted_goes_on(runs: list[Path], tmp_path: Path) -> None:
 
     assert interrupted(5, out, work) == 5
     assert interrupted(7, out, work) == 7
-    last = Workers()
-    with ranking_for(out, shards=6, executor=last) as by_jobs:
+    ran: list[Job] = []
+
+    def run_here(*given: Any) -> Any:
+        ran.append(given[-1])
+        return rank_jobs.run_here(*given)
+
+    monkeypatch.setattr("counterplay.runs.ranking.run_here", run_here)
+    with ranking_for(out, shards=6) as by_jobs:  # by this process, which has the candidates
         found = compare(runs, None, how, ranking=by_jobs)
     assert text(found) == text(expected)
-    assert last.done == whole.done - 5 - 7
+    assert len(ran) == whole.done - 5 - 7
     assert not list(tmp_path.iterdir())
 
 
@@ -220,10 +225,7 @@ def test_a_run_that_changed_meanwhile_is_ranked_again(
 
 
 @pytest.mark.parametrize("executor", [in_turn, Workers()], ids=["here", "elsewhere"])
-def test_damaged_results_are_refused(
-    executor: Executor, runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ranking, "_PARTS", 1)
+def test_damaged_results_are_refused(executor: Executor, runs: list[Path], tmp_path: Path) -> None:
     out, how = tmp_path / "found.json", Evaluation(**HOW)
     plain = evaluate_run(runs[0], None, how)
 
@@ -293,17 +295,30 @@ def test_processes_do_the_jobs(runs: list[Path], tmp_path: Path) -> None:
     assert told == [("ranking attn", done, 4) for done in range(5)]
 
 
-@given(st.integers(0, 200), st.integers(1, 30), st.integers(1, 40), st.booleans())
-def test_jobs_are_cut_where_a_model_is_asked_anew(
-    n: int, at_once: int, shards: int, here: bool
-) -> None:
-    by_jobs = Ranking(Workplace(Path()), shards, in_turn if here else Workers())
+@given(st.integers(0, 200), st.integers(1, 30), st.integers(1, 40) | st.none())
+def test_jobs_are_cut_where_a_model_is_asked_anew(n: int, at_once: int, shards: int | None) -> None:
+    by_jobs = Ranking(Workplace(Path()), shards)
     cuts = by_jobs.cuts(n, at_once)
+    assert Ranking(Workplace(Path()), shards, Workers()).cuts(n, at_once) == cuts
     assert cuts[0] == 0
     assert cuts[-1] == n
-    assert 1 <= len(cuts) - 1 <= shards
+    assert 1 <= len(cuts) - 1 <= (shards or 64)
     assert all(cut % at_once == 0 for cut in cuts[:-1])
     if n:
         assert all(begin < end for begin, end in pairwise(cuts))
-    if not here and n:
-        assert len(cuts) - 1 == min(shards, -(-n // at_once))
+    if n:
+        n_parts = -(-n // at_once)
+        assert len(cuts) - 1 == (min(shards, n_parts) if shards else max(1, n_parts // 16))
+
+
+def test_one_process_writes_down_what_takes_long(runs: list[Path], tmp_path: Path) -> None:
+    """Without shards, jobs have sixteen parts or more, and what is one job is not written."""
+    few = Evaluation(**HOW, estimators=("standard",))
+    many = few.model_copy(update={"memory": MEMORY // AT_ONCE})
+    for how, n_jobs in ((few, 0), (many, 3)):
+        told: list[tuple[str, int, int | None]] = []
+        out = tmp_path / "found.json"
+        with ranking_for(out, progress=lambda *each: told.append(each)) as by_jobs:  # noqa: B023
+            found = evaluate_run(runs[0], None, how, ranking=by_jobs)
+        assert text(found) == text(evaluate_run(runs[0], None, how))
+        assert [each[1:] for each in told] == [(n, n_jobs) for n in range(n_jobs + bool(n_jobs))]

@@ -26,7 +26,6 @@ from counterplay.cli.options import (
 from counterplay.display import named
 from counterplay.errors import ConfigError
 from counterplay.evaluation.estimators import ESTIMATORS
-from counterplay.groups import SHARDS
 from counterplay.places import (
     check_dataset,
     check_files,
@@ -224,7 +223,9 @@ def _ranked(
     with (
         launching.jobs_run(workers, ray=ray) as executor,
         nullcontext() if out is None else console.resumable(how),
-        ranking_for(out, shards=shards or SHARDS, executor=executor) as ranking,
+        ranking_for(
+            out, shards=launching.shards_for(shards, workers, ray=ray), executor=executor
+        ) as ranking,
     ):
         yield ranking
 

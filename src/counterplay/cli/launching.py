@@ -17,7 +17,7 @@ import typer
 
 from counterplay.cli import console, signals
 from counterplay.errors import ConfigError
-from counterplay.groups import PARENT, PLACES, SECONDS, TIMEOUT
+from counterplay.groups import PARENT, PLACES, SECONDS, SHARDS, TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +43,11 @@ def jobs_run(workers: int | None, *, ray: bool) -> Iterator[Executor]:
     else:
         with processes(workers) as executor:
             yield executor
+
+
+def shards_for(shards: int | None, workers: int | None, *, ray: bool) -> int | None:
+    """Return how many jobs users are cut into: as many as asked for, else enough for workers."""
+    return shards or (None if workers is None and not ray else SHARDS)
 
 
 def check_size(n: int | None) -> None:

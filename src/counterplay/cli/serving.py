@@ -12,7 +12,6 @@ from counterplay.cli.arguments import check_out
 from counterplay.cli.options import Data, Json, Ray, Shards, Workers, option
 from counterplay.errors import ConfigError
 from counterplay.extras import check_installed
-from counterplay.groups import SHARDS
 from counterplay.places import check_dataset, check_files, check_finished
 
 
@@ -61,7 +60,7 @@ def recommend(
         console.progress(what, unit="users") as bar,
         ranking_for(
             out,
-            shards=shards or SHARDS,
+            shards=launching.shards_for(shards, workers, ray=ray),
             executor=executor,
             progress=lambda _, done, total: bar(done, total, f"{what}, jobs of users"),
         ) as ranking,

@@ -110,6 +110,11 @@ def shown_rows(split: Split, config: Evaluation, random: Interactions | None) ->
         rows = rows if sample is None else sample.rows(rows)
     elif random is None:
         raise DataError(f"{_NEEDED}; found {why}")
+    elif config.users is not None:
+        raise ConfigError(
+            "users are drawn among those who have impressions with propensities; found random rows "
+            "alone, which all count; leave users out"
+        )
     else:
         text = f"policies are valued by random rows alone: {_NEEDED}; found {why}"
         warnings.warn(text, CounterplayWarning, stacklevel=3)

@@ -224,8 +224,8 @@ def _fitting(n_scores: int, memory: int) -> int:
     fitting = memory // (_BYTES_A_SCORE * max(n_scores, 1))
     if fitting < 1:
         raise ConfigError(
-            f"the memory must hold one user's {n_scores:,} scores, {_BYTES_A_SCORE * n_scores:,} "
-            f"bytes; found {memory:,}; raise it"
+            f"the memory must hold one user's scores of {n_scores:,} items, "
+            f"{_BYTES_A_SCORE * n_scores:,} bytes; found {memory:,}; raise it"
         )
     return fitting
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from counterplay.progress import Steps
     from counterplay.runs.rank_jobs import What
 
-_PARTS = 16  # that a model is asked for, in a job of this process: its threads share them
+_PARTS = 16  # that a job has at least, unless shards are asked for: threads share them
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,13 @@ class Ranking:
 
     Attributes:
         place: Where jobs leave what they made.
-        shards: Maximum number of jobs for the rows of a candidate.
+        shards: Maximum number of jobs for the rows of a candidate; None are few, for one process.
         executor: `processes(n)` or `on_ray()` run jobs elsewhere; `in_turn` runs them here.
         progress: Told what is done, and how many jobs of how many.
     """
 
     place: Workplace
-    shards: int = SHARDS
+    shards: int | None = None
     executor: Executor = in_turn
     progress: Steps | None = None
 
@@ -104,10 +104,13 @@ class Ranking:
         return self.executor is in_turn
 
     def cuts(self, n: int, at_once: int) -> list[int]:
-        """Return where the jobs of `n` users begin, and where the last one ends."""
+        """Return where the jobs of `n` users begin, and where the last one ends.
+
+        That does not depend on who does them, so that another number of workers can go on.
+        """
         n_parts = -(-n // at_once)
-        n_jobs = min(self.shards, n_parts // _PARTS if self.is_here else n_parts)
-        n_jobs = max(1, n_jobs)
+        most = min(SHARDS, n_parts // _PARTS) if self.shards is None else min(self.shards, n_parts)
+        n_jobs = max(1, most)
         return [min(n, n_parts * job // n_jobs * at_once) for job in range(n_jobs + 1)]
 
 
@@ -115,7 +118,7 @@ class Ranking:
 def ranking_for(
     out: Path | None,
     *,
-    shards: int = SHARDS,
+    shards: int | None = None,
     executor: Executor = in_turn,
     progress: Steps | None = None,
 ) -> Iterator[Ranking]:
