@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import polars as pl
 
-from counterplay import errors
 from counterplay.data.files import check_digest, digest_of
-from counterplay.data.jobs import Job, Result, Results, in_turn, run_jobs
+from counterplay.data.jobs import Job, Result, Results, in_turn, run_jobs, succeeded
 from counterplay.data.locks import locked
 from counterplay.data.publishing import own_file
 from counterplay.data.vocabulary import Vocabulary
-from counterplay.errors import ConfigError, CounterplayError, DataError
+from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -144,9 +143,7 @@ class Lists:
 
         def finished(_: Job, result: Result) -> None:
             nonlocal n_done
-            if "failed" in result:
-                kind = getattr(errors, str(result.get("error")), CounterplayError)
-                raise kind(result["failed"])
+            succeeded(result)
             n_done += 1
             if self.progress:
                 self.progress(what, n_done, len(jobs))
