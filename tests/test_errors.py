@@ -10,7 +10,7 @@ from counterplay import errors
 def test_all_errors_are_in_one_tree() -> None:
     found = [each for _, each in inspect.getmembers(errors, inspect.isclass)]
     raised = [each for each in found if not issubclass(each, Warning)]
-    assert len(raised) == 7
+    assert len(raised) == 8
     assert all(issubclass(each, errors.CounterplayError) for each in raised)
 
 

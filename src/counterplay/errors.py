@@ -2,6 +2,7 @@
 
     CounterplayError
     ├── DataError (ValueError)      a log, a file or a table is not what it must be
+    │   └── TooFewError             there are too few rows, users or items to compute something
     ├── ConfigError (ValueError)    an option or a combination of options makes no sense
     ├── NotFittedError              a result was asked for before there was one
     ├── DivergedError               training left the finite numbers
@@ -20,6 +21,10 @@ class CounterplayError(Exception):
 
 class DataError(CounterplayError, ValueError):
     """A log, a file or a table is not what it must be."""
+
+
+class TooFewError(DataError):
+    """There are too few rows, users or items to compute something."""
 
 
 class ConfigError(CounterplayError, ValueError):

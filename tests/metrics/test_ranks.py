@@ -187,7 +187,7 @@ def test_scores_that_are_no_numbers_are_refused_with_their_count() -> None:
 def test_a_memory_that_does_not_hold_one_user_is_refused() -> None:
     scores, log = MatrixScores(np.zeros((1, 1000))), log_of([(0, 0)], 1, 1000)
     for memory in (0, memory_for(1, 1000) - 1):
-        with pytest.raises(cp.ConfigError, match=f"scores, .* bytes; found {memory:,}; raise it"):
+        with pytest.raises(cp.ConfigError, match=f"scores of .* bytes; found {memory:,}; raise it"):
             full_ranks(scores, log, log, memory=memory)
         with pytest.raises(cp.ConfigError, match=f"found {memory:,}; raise it"):
             sampled_ranks(scores, log.user, np.zeros((1, 1000), int), memory=memory)

@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 import counterplay as cp
 from counterplay.data.files import read_json, sealed
+from counterplay.data.jobs import Finished, Job, Work, attempt, processes
 from counterplay.learning.records import Epoch
 from counterplay.runs.candidates import staged
 from counterplay.runs.config import RunConfig
@@ -473,3 +475,52 @@ def test_only_the_notes_of_the_best_are_passed_on(
     assert [str(each.message) for each in caught] == erm["trials"][erm["best"]]["notes"]
     for trial in erm["trials"]:
         assert trial["notes"] == [f"erm: of erm-{trial['number']}"]
+
+
+# Side by side
+
+
+class Elsewhere:
+    """Runs trials as other processes would, the last of a list first; stops after `most`."""
+
+    def __init__(self, most: int | None = None) -> None:
+        self.most = most
+        self.asked: list[list[str]] = []
+
+    def __call__(self, work: Work, jobs: Sequence[Job]) -> Finished:
+        self.asked.append([job.label for job in jobs])
+        for job in reversed(jobs):
+            if self.most is not None and sum(map(len, self.asked)) > self.most:
+                raise KeyboardInterrupt
+            yield job, attempt(work, job)
+
+
+def test_trials_side_by_side_are_those_in_turn(folder: Path, dataset: Path, tmp_path: Path) -> None:
+    executor = Elsewhere()
+    cp.tune(dataset, tmp_path / "out", settings(), executor=executor)
+    assert same(folder, tmp_path / "out")
+    rounds = [[f"{method}/{number}" for method in ("erm", "ps", "acl")] for number in range(3)]
+    assert executor.asked == rounds
+
+
+def test_interrupted_side_by_side_it_goes_on_in_turn(
+    folder: Path, dataset: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        cp.tune(dataset, tmp_path / "out", settings(), executor=Elsewhere(most=3))
+    cp.tune(dataset, tmp_path / "out", settings())
+    assert same(folder, tmp_path / "out")
+
+
+def test_processes_run_trials(folder: Path, dataset: Path, tmp_path: Path) -> None:
+    with processes(2, 1) as executor:
+        cp.tune(dataset, tmp_path / "out", settings(), executor=executor)
+    assert same(folder, tmp_path / "out")
+
+
+def test_a_failure_elsewhere_is_that_sentence(dataset: Path, tmp_path: Path) -> None:
+    def failing(work: Work, jobs: Sequence[Job]) -> Finished:
+        yield jobs[0], {"failed": "it must hold; found not; do it", "error": "DataError"}
+
+    with pytest.raises(cp.DataError, match="it must hold; found not; do it"):
+        cp.tune(dataset, tmp_path / "out", settings(), executor=failing)

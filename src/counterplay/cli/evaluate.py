@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from counterplay.cli import console
+from counterplay.cli import console, launching
 from counterplay.cli.arguments import by_stem, check_out
 from counterplay.cli.options import (
     Cutoffs,
@@ -17,7 +19,10 @@ from counterplay.cli.options import (
     PopularityShare,
     Protocol,
     RandomRows,
+    Ray,
     Seed,
+    Shards,
+    Workers,
     several_settings,
 )
 from counterplay.display import named
@@ -32,11 +37,12 @@ from counterplay.places import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from counterplay.evaluation.records import ColdRows, Comparison, EvaluationRecord
     from counterplay.evaluation.settings import Evaluation
     from counterplay.progress import Stages
+    from counterplay.runs.ranking import Ranking
 
 _Gammas = Annotated[
     list[float] | None,
@@ -49,6 +55,12 @@ _Gammas = Annotated[
 _Part = Annotated[
     Literal["test", "validation"] | None,
     typer.Option(help="Part of the split to evaluate on.", show_default="test"),
+]
+_Users = Annotated[
+    int | None,
+    typer.Option(
+        help="Evaluate a random sample of this many users.", min=1, show_default="all users"
+    ),
 ]
 _Settings = Annotated[list[str] | None, several_settings("opponent.alpha=0.3")]
 _Out = Annotated[Path | None, typer.Option(help="JSON file to write the result to.")]
@@ -94,11 +106,15 @@ def evaluate(
     estimator: Annotated[list[str] | None, _estimators()] = None,
     gamma: _Gammas = None,
     part: _Part = None,
+    users: _Users = None,
     popularity_share: PopularityShare = None,
     personal_share: PersonalShare = None,
     seed: Seed = None,
     assignments: _Settings = None,
     out: _Out = None,
+    shards: Shards = None,
+    workers: Workers = None,
+    ray: Ray = False,
     as_json: Json = False,
 ) -> None:
     """Evaluate a candidate under several assumptions about exposure, with confidence intervals.
@@ -118,25 +134,28 @@ def evaluate(
     given = [] if scores is None else [scores]
     _check(world, log, given, data, random_rows, *([] if run is None else [run]))
     shares = popularity_share, personal_share
-    settings = _settings(protocol, k, estimator, gamma, part, shares, seed, assignments)
+    settings = _settings(protocol, k, estimator, gamma, part, users, shares, seed, assignments)
     from counterplay.runs.candidates import evaluate_run, evaluate_scores
     from counterplay.runs.policies import value_policy
 
-    with console.notes(), console.progress("evaluating") as bar:
+    with (
+        console.notes(),
+        console.progress("evaluating") as bar,
+        _ranked(out, shards, workers, bar, ray=ray) as ranking,
+    ):
+        how: dict[str, Any] = {"random_rows": random_rows, "ranking": ranking}
+        shown = how | {"world": world, "progress": _shown(bar)}
         if log == "impressions":
             candidate = run or scores
             assert candidate is not None
-            result = value_policy(candidate, data, settings, random_rows=random_rows)
+            result = value_policy(candidate, data, settings, **how)
         elif run is not None:
-            result = evaluate_run(
-                run, data, settings, world=world, random_rows=random_rows, progress=_shown(bar)
-            )
+            result = evaluate_run(run, data, settings, **shown)
         else:
             assert scores is not None
             assert data is not None
-            result = evaluate_scores(
-                scores, data, settings, world=world, random_rows=random_rows, progress=_shown(bar)
-            )
+            result = evaluate_scores(scores, data, settings, **shown)
+        _write(result, out)
     _give(result, out, as_json=as_json)
 
 
@@ -154,6 +173,7 @@ def compare(
     protocol: Protocol = None,
     gamma: _Gammas = None,
     part: _Part = None,
+    users: _Users = None,
     popularity_share: PopularityShare = None,
     personal_share: PersonalShare = None,
     data: Data = None,
@@ -163,6 +183,9 @@ def compare(
     seed: Seed = None,
     assignments: _Settings = None,
     out: _Out = None,
+    shards: Shards = None,
+    workers: Workers = None,
+    ray: Ray = False,
     as_json: Json = False,
 ) -> None:
     """Compare candidates on the same rows: differences, intervals, p-values and sensitivity.
@@ -174,24 +197,57 @@ def compare(
     check_several(runs, given)
     _check(world, log, scores or (), data, random_rows, *runs)
     shares = popularity_share, personal_share
-    settings = _settings(protocol, k, estimator, gamma, part, shares, seed, assignments)
+    settings = _settings(protocol, k, estimator, gamma, part, users, shares, seed, assignments)
     from counterplay.runs import candidates
     from counterplay.runs.policies import compare_policies
 
-    with console.notes(), console.progress(f"comparing {len(runs) + len(given)} candidates") as bar:
+    with (
+        console.notes(),
+        console.progress(f"comparing {len(runs) + len(given)} candidates") as bar,
+        _ranked(out, shards, workers, bar, ray=ray) as ranking,
+    ):
+        how: dict[str, Any] = {"scores": given, "random_rows": random_rows, "ranking": ranking}
         if log == "impressions":
-            result = compare_policies(runs, data, settings, scores=given, random_rows=random_rows)
+            result = compare_policies(runs, data, settings, **how)
         else:
             result = candidates.compare(
-                runs, data, settings, scores=given, world=world, random_rows=random_rows,
-                progress=_shown(bar),
-            )  # fmt: skip
+                runs, data, settings, world=world, progress=_shown(bar), **how
+            )
+        _write(result, out)
     _give(result, out, as_json=as_json)
 
 
 def _shown(bar: Callable[..., None]) -> Stages:
     """Return what shows the steps of an evaluation."""
     return lambda text, done, total, unit="": bar(done, total, text, unit=unit)
+
+
+@contextmanager
+def _ranked(
+    out: Path | None,
+    shards: int | None,
+    workers: int | None,
+    bar: Callable[..., None],
+    *,
+    ray: bool,
+) -> Iterator[Ranking | None]:
+    """Give what ranks by jobs, so that an evaluation with an output goes on if it breaks off."""
+    from counterplay.runs.ranking import ranking_for
+
+    if out is None and shards is None and workers is None and not ray:
+        yield None
+        return
+    with (
+        launching.jobs_run(workers, ray=ray) as executor,
+        nullcontext() if out is None else console.resumable("give the same command again to go on"),
+        ranking_for(
+            out,
+            shards=launching.shards_for(shards, workers, ray=ray),
+            executor=executor,
+            progress=partial(_shown(bar), unit="jobs"),
+        ) as ranking,
+    ):
+        yield ranking
 
 
 def _check(
@@ -228,6 +284,7 @@ def _settings(
     estimators: list[str] | None,
     gamma: list[float] | None,
     part: str | None,
+    users: int | None,
     shares: tuple[float | None, float | None],
     seed: int | None,
     assignments: list[str] | None,
@@ -241,6 +298,7 @@ def _settings(
         "estimators": estimators or None,
         "gamma": gamma or None,
         "part": part,
+        "users": users,
         "dials.popularity_share": shares[0],
         "dials.personal_share": shares[1],
         "seed": seed,
@@ -248,18 +306,22 @@ def _settings(
     return configured(Evaluation, None, assignments or (), options)
 
 
-def _give(result: EvaluationRecord, out: Path | None, *, as_json: bool) -> None:
+def _write(result: EvaluationRecord, out: Path | None) -> None:
     if out is not None:
         from counterplay.data.files import write_json
 
         write_json(result.to_dict(), out)
+
+
+def _give(result: EvaluationRecord, out: Path | None, *, as_json: bool) -> None:
     if as_json:
         console.print_json(result.to_dict())
         return
     found, first = result.estimates, result.estimates[0]
     digits = 5 if first.protocol == "impressions" else 4  # click rates are small
+    drawn = "" if (some := result.sample) is None else f" of {some.n:,} of {some.of:,} users"
     console.print_table(
-        f"{result.dataset}, {first.n:,} {result.part} rows, {first.protocol}; "
+        f"{result.dataset}, {first.n:,} {result.part} rows{drawn}, {first.protocol}; "
         f"{first.level:.0%} intervals over users",
         {
             "candidate": [each.candidate for each in found],

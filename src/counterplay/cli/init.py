@@ -12,15 +12,17 @@ import re
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
-from pydantic import BaseModel
 
 from counterplay.cli import console
 from counterplay.cli.arguments import check_out
 from counterplay.cli.options import Json, option
 from counterplay.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 _ATTRIBUTE = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 _ABOVE = re.compile(r"    #: (.+)")
@@ -75,6 +77,8 @@ def _settings(command: str) -> type[BaseModel]:
 
 def commented(kind: type[BaseModel], path: str = "") -> Iterator[str]:
     """Give the lines of a TOML file with every setting of `kind` and of its sections."""
+    from pydantic import BaseModel
+
     said = meanings(kind)
     defaults = {name: field.get_default() for name, field in kind.model_fields.items()}
     for name, default in defaults.items():
@@ -95,6 +99,8 @@ def commented(kind: type[BaseModel], path: str = "") -> Iterator[str]:
 
 def meanings(kind: type[BaseModel]) -> dict[str, str]:
     """Return what each setting means, as its class and those that it derives from say."""
+    from pydantic import BaseModel
+
     found: dict[str, str] = {}
     for each in reversed(kind.__mro__):
         if issubclass(each, BaseModel) and each is not BaseModel:

@@ -1,4 +1,4 @@
-"""Start a command several times on this machine: its workers, which find each other."""
+"""Where a command runs: several times on this machine, as workers, or its jobs elsewhere."""
 
 from __future__ import annotations
 
@@ -9,19 +9,45 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
 from counterplay.cli import console, signals
 from counterplay.errors import ConfigError
-from counterplay.groups import PARENT, PLACES, SECONDS, TIMEOUT
+from counterplay.groups import PARENT, PLACES, SECONDS, SHARDS, TIMEOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from counterplay.data.jobs import Executor
 
 _GRACE = 10.0  # seconds beyond the workers' own timeout, in which they say what happened
 _LEAVE = 5.0  # seconds to end in when asked to
 _LOOK = 0.05  # seconds between two looks at them
+
+
+@contextmanager
+def jobs_run(workers: int | None, *, ray: bool) -> Iterator[Executor]:
+    """Give what runs jobs: this process, several processes, or a Ray cluster."""
+    from counterplay.data.jobs import in_turn, on_ray, processes
+
+    if ray and workers is not None:
+        raise ConfigError(
+            "jobs run in processes or on Ray; found both --workers and --ray; leave one out"
+        )
+    if workers in (None, 1):
+        yield on_ray() if ray else in_turn
+    else:
+        with processes(workers) as executor:
+            yield executor
+
+
+def shards_for(shards: int | None, workers: int | None, *, ray: bool) -> int | None:
+    """Return how many jobs users are cut into: as many as asked for, else enough for workers."""
+    return shards or (None if workers is None and not ray else SHARDS)
 
 
 def check_size(n: int | None) -> None:

@@ -52,6 +52,29 @@ Seed = Annotated[int | None, option("Random seed.", min=0, default="0")]
 Config = Annotated[
     Path | None, option("TOML file with settings. Command-line options override it.")
 ]
+_MANY = "More than one process"
+Shards = Annotated[
+    int | None,
+    option(
+        "Maximum number of jobs that users are cut into.",
+        min=1,
+        default="64",
+        rich_help_panel=_MANY,
+    ),
+]
+Workers = Annotated[
+    int | None,
+    option("Number of processes that share the jobs.", min=1, default="1", rich_help_panel=_MANY),
+]
+Ray = Annotated[
+    bool,
+    option(
+        "Run the jobs on a Ray cluster (needs counterplay\\[ray]).",
+        "--ray",
+        default=False,
+        rich_help_panel=_MANY,
+    ),
+]
 Overwrite = Annotated[bool, option("Replace what is at --out.", default=False)]
 Json = Annotated[bool, option("Print the result as JSON.", "--json")]
 

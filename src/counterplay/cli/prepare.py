@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterplay.cli import console, options
+from counterplay.cli import console, launching, options
 from counterplay.cli.options import option
 from counterplay.cli.reading import NAMES, Sources, given, local, one, reads_a_log
 from counterplay.errors import ConfigError
@@ -155,16 +154,10 @@ def _prepare_shards(
     as_json: bool,
 ) -> None:
     """Prepare a log by ranges of users, and say what was written."""
-    from counterplay.data.jobs import in_turn, on_ray, processes
     from counterplay.data.sharded import prepare_shards
 
-    if ray and workers is not None:
-        raise ConfigError(
-            "jobs run in processes or on Ray; found both --workers and --ray; leave one out"
-        )
-    alone = nullcontext(on_ray() if ray else in_turn)
     with (
-        alone if workers in (None, 1) else processes(workers) as executor,
+        launching.jobs_run(workers, ray=ray) as executor,
         console.notes() as notes,
         console.resumable("give the same command again to go on"),
         console.progress("reading", unit="jobs") as bar,

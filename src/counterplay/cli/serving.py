@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from counterplay.cli import console
+from counterplay.cli import console, launching
 from counterplay.cli.arguments import check_out
-from counterplay.cli.options import Data, Json, option
+from counterplay.cli.options import Data, Json, Ray, Shards, Workers, option
 from counterplay.errors import ConfigError
 from counterplay.extras import check_installed
 from counterplay.places import check_dataset, check_files, check_finished
@@ -30,6 +30,9 @@ def recommend(
     include_seen: Annotated[
         bool, option("Also recommend items that the user has already seen.", "--include-seen")
     ] = False,
+    shards: Shards = None,
+    workers: Workers = None,
+    ray: Ray = False,
     as_json: Json = False,
 ) -> None:
     """Write the top-k items of each user, with the original IDs. Seen items are left out.
@@ -46,12 +49,26 @@ def recommend(
             f"lists must have one length; found {', '.join(map(str, lengths))}; name one, the "
             "longest: ranks cut it"
         )
+    from counterplay.runs.ranking import ranking_for
     from counterplay.serving import recommend as lists
 
-    with console.notes(), console.progress(f"ranking for {run.name}", unit="users") as bar:
+    what = f"ranking for {run.name}"
+    with (
+        launching.jobs_run(workers, ray=ray) as executor,
+        console.resumable("give the same command again to go on"),
+        console.notes(),
+        console.progress(what, unit="users") as bar,
+        ranking_for(
+            out,
+            shards=launching.shards_for(shards, workers, ray=ray),
+            executor=executor,
+            progress=lambda _, done, total: bar(done, total, f"{what}, jobs of users"),
+        ) as ranking,
+    ):
         result = lists.recommend(
-            run, out, k=lengths[0], data=data, users=users, include_seen=include_seen, progress=bar
-        )
+            run, out, k=lengths[0], data=data, users=users, include_seen=include_seen,
+            progress=bar, ranking=ranking,
+        )  # fmt: skip
     if as_json:
         console.print_json(result)
         return

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from counterplay.cli import console, options
 from counterplay.cli.options import option, several_settings
@@ -13,6 +14,11 @@ from counterplay.extras import check_installed
 from counterplay.learning.methods import METHODS
 from counterplay.metrics.formulas import row_metrics
 from counterplay.places import check_dataset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from counterplay.data.jobs import Executor
 
 _SELECT = [each.name for each in ESTIMATORS.values() if each.selects]
 _SHOWN = 5  # trials of a method, the best first
@@ -62,6 +68,10 @@ def tune(
     seed: options.Seed = None,
     config: options.Config = None,
     assignments: Annotated[list[str] | None, several_settings("space.rate=[0.01,0.1]")] = None,
+    workers: Annotated[
+        int | None,
+        option("Number of processes; each has a trial of another method.", default="1", min=1),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Tune each method with the same number of trials on validation rows; keep the best runs.
@@ -93,16 +103,32 @@ def tune(
         console.notes(),
         console.resumable("continue with the same command"),
         console.progress(what, unit="trials") as bar,
+        _executing(workers, len(settings.methods)) as executor,
     ):
 
         def show(done: int, total: int, best: str) -> None:
             bar(done, total, f"{what}, best {best}" if best else what)
 
-        result = tuning.tune(data, out, settings, progress=show)
+        result = tuning.tune(data, out, settings, progress=show, executor=executor)
     if as_json:
         console.print_json(result)
     else:
         _show(result, out)
+
+
+@contextmanager
+def _executing(workers: int | None, n_methods: int) -> Iterator[Executor | None]:
+    """Give what runs trials side by side, in as many threads each as here: so they are the same."""
+    n = min(workers or 1, n_methods)
+    if n == 1:
+        yield None
+        return
+    import torch
+
+    from counterplay.data.jobs import processes
+
+    with processes(n, torch.get_num_threads()) as executor:
+        yield executor
 
 
 def _one(values: list[Any] | None) -> Any:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
+from counterplay import errors
 from counterplay.data.files import read_json, write_json
 from counterplay.errors import CounterplayError
 from counterplay.extras import needed
@@ -140,6 +141,14 @@ def attempt(work: Work, job: Job) -> Result:
         return {"failed": str(error), "error": type(error).__name__}
     except Exception as error:  # one bad job must not end the list
         return {"failed": f"{type(error).__name__}: {' '.join(str(error).split())}"}
+
+
+def succeeded(result: Result) -> Result:
+    """Return what came of a job; raise what it failed by."""
+    if "failed" in result:
+        kind = getattr(errors, str(result.get("error")), CounterplayError)
+        raise kind(result["failed"])
+    return result
 
 
 def in_turn(work: Work, jobs: Sequence[Job]) -> Finished:

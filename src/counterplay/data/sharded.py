@@ -14,21 +14,18 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
-from counterplay import errors
 from counterplay.data.assembly import aligned
 from counterplay.data.dialects import Dialect
 from counterplay.data.directory import DESCRIPTION, FILES, describe
 from counterplay.data.files import difference, read_json, write_json
 from counterplay.data.filters import core_rule, events_rule
 from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS
-from counterplay.data.jobs import Results, in_turn, run_jobs
+from counterplay.data.jobs import in_turn
 from counterplay.data.pieces import pieces_of
 from counterplay.data.preparation import DIALECT, VALUES, known_dataset
 from counterplay.data.publishing import check_free, new_directory, working_directory
@@ -36,8 +33,8 @@ from counterplay.data.readers import read_features
 from counterplay.data.sharded_stages import Stages
 from counterplay.data.sharded_tables import Tables
 from counterplay.data.vocabulary import Vocabulary
-from counterplay.data.workplace import PlacedJob, Workplace, run_in
-from counterplay.errors import ConfigError, CounterplayError, CounterplayWarning, DataError
+from counterplay.data.workplace import Lists, Workplace, work_of
+from counterplay.errors import ConfigError, CounterplayWarning, DataError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,7 +43,7 @@ if TYPE_CHECKING:
     from counterplay.data.features import FeatureTable
     from counterplay.data.findings import Step
     from counterplay.data.formats import FileFormat
-    from counterplay.data.jobs import Executor, Job, Result
+    from counterplay.data.jobs import Executor, Result
     from counterplay.data.preparation import Preparation
     from counterplay.progress import Steps
 
@@ -91,11 +88,11 @@ def prepare_shards(
         values=plan.model_dump(include=set(VALUES)),
         ask=plan.threshold is None and plan.feedback is None,
     )
-    with working_directory(_work_of(out)) as folder:
+    with working_directory(work_of(out)) as folder:
         files = [[piece.path, piece.first_row, *piece.state] for piece in pieces]
         _begin(folder, {"plan": plan.model_dump(mode="json"), "shards": shards, "files": files})
         place = Workplace(folder)
-        stages = Stages(_Lists(place, executor, progress).run, plan, shards)
+        stages = Stages(Lists(place, executor, progress).run, plan, shards)
         try:
             stages.read(pieces)
         except (ConfigError, DataError):  # the next command will be about other rows or columns
@@ -119,35 +116,6 @@ def prepare_shards(
     for note in stages.notes:
         warnings.warn(note, CounterplayWarning, stacklevel=2)
     return describe(out)
-
-
-@dataclass(frozen=True, slots=True)
-class _Lists:
-    """Runs lists of jobs, those that are not done."""
-
-    place: Workplace
-    executor: Executor
-    progress: Steps | None
-
-    def run(self, what: str, jobs: Sequence[PlacedJob]) -> list[Result]:
-        """Return the results of all jobs, in their order."""
-        results = Results(self.place.folder / "jobs", durable=False)
-        n_done = sum(results.state(job) == "done" for job in jobs)
-
-        def finished(_: Job, result: Result) -> None:
-            nonlocal n_done
-            if "failed" in result:
-                kind = getattr(errors, str(result.get("error")), CounterplayError)
-                raise kind(result["failed"])
-            n_done += 1
-            if self.progress:
-                self.progress(what, n_done, len(jobs))
-
-        if self.progress:
-            self.progress(what, n_done, len(jobs))
-        work = partial(run_in, self.place)
-        run_jobs(jobs, results, work, self.executor, retry=True, finished=finished)
-        return [cast("Result", results.of(job)) for job in jobs]
 
 
 def _check(source: Path, out: Path, plan: Preparation, shards: int) -> None:
@@ -180,13 +148,9 @@ def _check(source: Path, out: Path, plan: Preparation, shards: int) -> None:
         core_rule(plan.core)
 
 
-def _work_of(out: Path) -> Path:
-    return out.with_name(f".{out.name}.work")
-
-
 def _clean_up(out: Path) -> None:
     """Remove the jobs of a dataset that was written by a process which was killed just then."""
-    work = _work_of(out)
+    work = work_of(out)
     if (work / _DONE).exists() and (out / DESCRIPTION).exists():
         done = read_json(work / _DONE, "a record of work that is done")
         if describe(out)["fingerprint"] == done["fingerprint"]:

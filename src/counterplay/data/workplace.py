@@ -1,4 +1,4 @@
-"""Where jobs of one preparation leave what they made for each other: frames, with their digests.
+"""Where jobs of one command leave what they made for each other: frames, with their digests.
 
 A job is plain values, the digests of what it reads among them. So it never works on a file that
 is not the one that an earlier job wrote.
@@ -12,29 +12,32 @@ import time
 from abc import abstractmethod
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import polars as pl
 
 from counterplay.data.files import check_digest, digest_of
-from counterplay.data.jobs import Job, Result
+from counterplay.data.jobs import Job, Result, Results, in_turn, run_jobs, succeeded
 from counterplay.data.locks import locked
 from counterplay.data.publishing import own_file
 from counterplay.data.vocabulary import Vocabulary
 from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from counterplay.data.jobs import Executor, Work
+    from counterplay.progress import Steps
+
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """The folder of a preparation that is under way."""
+    """The folder of a command that is under way."""
 
     folder: Path
 
@@ -123,6 +126,38 @@ class PlacedJob(Job):
     @abstractmethod
     def run(self, place: Workplace) -> Result:
         """Do it; what it returns is counts and digests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """Runs lists of jobs of a workplace, those that are not done."""
+
+    place: Workplace
+    executor: Executor = in_turn
+    progress: Steps | None = None
+
+    def run(self, what: str, jobs: Sequence[Job], work: Work | None = None) -> list[Result]:
+        """Return the results of all jobs, in their order; `work` is by default what they say."""
+        results = Results(self.place.folder / "jobs", durable=False)
+        n_done = sum(results.state(job) == "done" for job in jobs)
+
+        def finished(_: Job, result: Result) -> None:
+            nonlocal n_done
+            succeeded(result)
+            n_done += 1
+            if self.progress:
+                self.progress(what, n_done, len(jobs))
+
+        if self.progress:
+            self.progress(what, n_done, len(jobs))
+        work = work or partial(run_in, self.place)
+        run_jobs(jobs, results, work, self.executor, retry=True, finished=finished)
+        return [cast("Result", results.of(job)) for job in jobs]
+
+
+def work_of(out: Path) -> Path:
+    """Return the workplace of the command that writes `out`."""
+    return out.with_name(f".{out.name}.work")
 
 
 def run_in(place: Workplace, job: Job) -> Result:

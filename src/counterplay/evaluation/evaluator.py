@@ -96,6 +96,7 @@ def evaluated(stage: Stage, contestants: Sequence[Contestant]) -> EvaluationReco
         part=config.part,
         configuration=config.model_dump(mode="json"),
         estimates=tuple(found),
+        sample=None if stage.sample is None else stage.sample.record,
         bands=tuple(limits),
         cold=_cold(stage, contestants),
     )

@@ -79,6 +79,8 @@ def shown_case(stage: Stage, contestants: Sequence[Contestant]) -> ShownCase:
     split, targets, seen = stage.split, stage.targets, stage.seen
     held_out = TEST if stage.config.part == "test" else VALIDATION
     shown = impressions_of(split, held_out)
+    if stage.sample is not None:
+        shown = stage.sample.rows(shown)
     rows = shown.take(~np.isin(shown.pair, seen.distinct_pairs))
     if not len(rows):
         raise DataError(

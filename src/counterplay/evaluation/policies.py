@@ -30,6 +30,7 @@ from counterplay.data.splits import TEST, VALIDATION
 from counterplay.errors import ConfigError, CounterplayWarning, DataError
 from counterplay.evaluation.records import CandidateEstimate, Comparison, EvaluationRecord
 from counterplay.evaluation.top_lists import ItemTable, TopLists
+from counterplay.evaluation.user_sample import UserSample
 from counterplay.metrics.comparison import comparisons_of_sums
 from counterplay.metrics.estimation import finite
 from counterplay.metrics.intervals import cluster_sums, top_share
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 
 METRIC, PROTOCOL = "ctr", "impressions"
 AS_LOGGED = "as logged"  # the policy that made the log
-SETTINGS = frozenset({"k", "level", "n_resamples", "part", "seed", "memory", "clip"})
+SETTINGS = frozenset({"k", "level", "n_resamples", "part", "users", "seed", "memory", "clip"})
 _PRIOR = 100.0  # impressions that the overall click rate counts for in an item's
 _NEEDED = (
     "a policy is valued from impressions with logged propensities that were held out by time, or "
@@ -76,12 +77,14 @@ class ShownRows:
         random: Random rows, in the order of users.
         seen: What users had clicked before: no policy shows it again.
         name: Of the dataset.
+        sample: Whose impressions they are, if not everybody's.
     """
 
     impressions: Interactions | None
     random: Interactions | None
     seen: Interactions
     name: str
+    sample: UserSample | None = None
 
     @property
     def users(self) -> NDArray[np.int32]:
@@ -100,15 +103,22 @@ def shown_rows(split: Split, config: Evaluation, random: Interactions | None) ->
         )
     held_out = TEST if config.part == "test" else VALIDATION
     seen = split.interactions.take(split.part < held_out)
-    why, rows = _why_not(split), None
+    why, rows, sample = _why_not(split), None, None
     if why is None:
         rows = impressions_of(split, held_out)
+        sample = UserSample.of_part(split, held_out, config.users, config.seed)
+        rows = rows if sample is None else sample.rows(rows)
     elif random is None:
         raise DataError(f"{_NEEDED}; found {why}")
+    elif config.users is not None:
+        raise ConfigError(
+            "users are drawn among those who have impressions with propensities; found random rows "
+            "alone, which all count; leave users out"
+        )
     else:
         text = f"policies are valued by random rows alone: {_NEEDED}; found {why}"
         warnings.warn(text, CounterplayWarning, stacklevel=3)
-    return ShownRows(rows, random, seen, split.interactions.name)
+    return ShownRows(rows, random, seen, split.interactions.name, sample)
 
 
 def _why_not(split: Split) -> str | None:
@@ -183,6 +193,7 @@ def policies_valued(
         part=config.part,
         configuration={"log": PROTOCOL, **configuration},
         estimates=tuple(found),
+        sample=None if rows.sample is None else rows.sample.record,
         comparisons=tuple(sums.compared(config)) if len(candidates) > 1 else (),
     )
 

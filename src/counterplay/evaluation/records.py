@@ -283,6 +283,13 @@ class Diagnostics(Record):
     calibration: tuple[Calibration, ...]
 
 
+class SampledUsers(Record):
+    """How many users were drawn to be evaluated, of how many with held-out rows."""
+
+    n: int
+    of: int
+
+
 class EvaluationRecord(Shown, Record):
     """What came of an evaluation: evaluation.json, and what evaluate and compare write."""
 
@@ -290,6 +297,7 @@ class EvaluationRecord(Shown, Record):
     part: str
     configuration: Settings
     estimates: tuple[CandidateEstimate, ...]
+    sample: SampledUsers | None = None
     bands: tuple[Band, ...] = ()
     cold: ColdRows | None = None
     comparisons: tuple[Comparison, ...] = ()
@@ -299,8 +307,9 @@ class EvaluationRecord(Shown, Record):
 
     @model_serializer(mode="wrap")
     def _written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what a comparison or a study adds, where this is none."""
+        """Leave out what a comparison, a study or a sample adds, where this is none."""
         absent = {"comparisons", "dials", "diagnostics"} - self.model_fields_set
+        absent |= {"sample"} if self.sample is None else set()
         return {name: value for name, value in dump(self).items() if name not in absent}
 
     def to_rows(self) -> list[dict[str, Any]]:

@@ -163,6 +163,7 @@ class Evaluation(BaseModel):
         level: Confidence level of the intervals.
         n_resamples: Number of bootstrap resamples; a higher level needs more.
         part: Held-out rows to evaluate on; test is for the end.
+        users: Number of users to evaluate, drawn at random; if omitted all. Random rows all count.
         opponent: The exposure model of the estimators propensity and opponent; "own" is that of
             each run, whose candidates are then not compared.
         dials: Which exposures are possible, for the estimators dials and robust.
@@ -190,6 +191,7 @@ class Evaluation(BaseModel):
     level: Share = 0.95
     n_resamples: Annotated[int, Field(validate_default=True)] = 1000
     part: Literal["test", "validation"] = "test"
+    users: Annotated[int, Field(ge=1)] | None = None
     opponent: OpponentSettings = OpponentSettings()
     dials: DialSettings = DialSettings()
     memory: Annotated[int, Field(ge=1)] = MEMORY

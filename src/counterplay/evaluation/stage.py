@@ -22,6 +22,7 @@ from counterplay.evaluation.impressions import (
 from counterplay.evaluation.random_rows import unseen_random_rows
 from counterplay.evaluation.records import Comparison
 from counterplay.evaluation.settings import Evaluation as Evaluation  # noqa: TC001 - with Stage
+from counterplay.evaluation.user_sample import UserSample
 from counterplay.evaluation.worst_case import WorstCase, worst_case
 from counterplay.metrics.comparison import comparisons
 from counterplay.metrics.estimation import finite, weights_of
@@ -60,6 +61,9 @@ class Stage:
         self.split, self.config, self.explicit, self.world = split, config, explicit, world
         held_out = TEST if config.part == "test" else VALIDATION
         self.targets = held_out_clicks(split, config.part, tell=True)
+        self.sample = UserSample.of_part(split, held_out, config.users, config.seed)
+        if self.sample is not None:
+            self.targets = self.sample.rows(self.targets)
         self.seen = split.interactions.take(split.part < held_out)
         if random is not None and explicit:
             raise ConfigError(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counterplay.data.impressions import without_organic
-from counterplay.errors import CounterplayWarning, DataError
+from counterplay.errors import CounterplayWarning, TooFewError
 from counterplay.evaluation.records import (
     CandidateEstimate,
     Comparison,
@@ -100,7 +100,7 @@ def worst_case(stage: Stage, contestants: Sequence[Contestant]) -> WorstCase:
             n_negatives=int(np.clip(np.median(unseen) // 2, 1, N_NEGATIVES)),
             memory=stage.config.memory,
         )
-    except DataError as error:  # too few rows, or users who have seen everything
+    except TooFewError as error:  # or users who have seen everything
         warnings.warn(
             f"what is personal in the clicks could not be judged ({error}): the worst case is "
             "over popularity alone",

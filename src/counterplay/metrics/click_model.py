@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from counterplay.errors import ConfigError, DataError
+from counterplay.errors import ConfigError, DataError, TooFewError
 from counterplay.metrics.item_sums import (
     SUMMED,
     ItemSums,
@@ -187,7 +187,7 @@ def fit_click_model(
     if n_folds > 1:
         there = np.unique(users)
         if len(there) < n_folds:
-            raise DataError(
+            raise TooFewError(
                 f"cross-fitting needs a user or more in each of {n_folds} folds; found "
                 f"{len(there)} users; give validation rows, or take fewer folds"
             )
@@ -225,7 +225,7 @@ def _choices(
     taken += np.bincount(rows.user, minlength=train.n_users)
     able = np.flatnonzero(train.n_items - taken[rows.user] >= n_negatives)
     if not len(able):
-        raise DataError(
+        raise TooFewError(
             f"a click model needs clicks of users who leave {n_negatives} items unseen; found none "
             f"among {len(rows):,} rows; give more validation rows, or fewer n_negatives"
         )

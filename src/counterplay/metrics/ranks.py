@@ -4,7 +4,8 @@ A rank is 1 for the best. Where scores tie, a target has no one rank: candidates
 it are counted, and `ranking_metrics` takes the mean of a metric over the tied places. What a user
 has in training is no candidate, unless it is the target itself. Work goes in chunks under a budget
 of memory. A model is asked for the same number of users each time, because matrix products round
-differently by shape: so results do not depend on the budget, unless it is tiny.
+differently by shape: so results do not depend on the budget, unless it is tiny. Very many items are
+counted block by block: what is above a target in each block adds up.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from counterplay.errors import ConfigError, DataError
+from counterplay.errors import ConfigError, DataError, TooFewError
+from counterplay.metrics.blocks import BLOCK, Elsewhere, block_scores, blocks_of
 from counterplay.threads import in_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,7 +33,7 @@ MEMORY = 1 << 28  # bytes, by default
 _AT_ONCE = 1 << 20  # scores that are computed at a time, if memory allows: they stay in a cache
 _ROWS = 32, 1 << 10  # users that a model is asked for at a time, at least and at most
 _BYTES_A_SCORE = 32  # a number, what a model holds to compute it, and what is done with it
-_BLOCK = 1 << 18  # scores that are counted at a time
+_COUNTED = 1 << 18  # scores that are counted at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,28 +61,75 @@ def full_ranks(
     seen: Interactions,
     *,
     memory: int = MEMORY,
+    at_once: int | None = None,
+    block: int = BLOCK,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Ranks:
     """Return where each target stands among all items that its user has not `seen`, `[n]`.
 
-    What has no score, −inf, comes last, in an order that chance decides; lists leave it out.
+    What has no score, −inf, comes last, in an order that chance decides; lists leave it out. A
+    model is asked for `at_once` users, by default `rows_at_once`, and for a `block` of items.
     `progress` is called with the number of targets so far.
     """
+    if isinstance(scores, Elsewhere):
+        return scores.full_ranks(targets, seen, memory)
     above, tied = np.empty((2, len(targets)), dtype=np.int64)
     users, place = np.unique(targets.user, return_inverse=True)
+    blocks = blocks_of(seen.n_items, block)
 
-    def count(part: slice, found: Floats) -> None:
+    def count(part: slice, asked: Integers) -> None:
         begin, end = np.searchsorted(place, [part.start, part.stop])
         rows, items = place[begin:end] - part.start, targets.item[begin:end]
-        wanted = found[rows, items]
-        hide(found, users[part], seen)
-        hidden = np.isnan(found[rows, items])  # targets that their users have seen too
-        above[begin:end], beside = _counted(found, rows, wanted)
-        tied[begin:end] = beside - ~hidden  # a target that is not hidden is beside itself
 
-    for part, _ in with_all_scores(count, scores, users, seen.n_items, memory):
+        def ask(some: slice) -> Floats:
+            found = block_scores(scores, asked, some, seen.n_items)
+            return checked(found[: part.stop - part.start])
+
+        def conceal(found: Floats, some: slice) -> Floats:
+            return hide(found, users[part], seen, some.start)
+
+        above[begin:end], tied[begin:end] = _standing(ask, conceal, blocks, rows, items)
+
+    for part, _ in in_parts(count, users, min(block, seen.n_items), memory, at_once):
         progress(int(np.searchsorted(place, part.stop)))
     return Ranks(above, tied)
+
+
+def _standing(
+    ask: Callable[[slice], Floats],
+    conceal: Callable[[Floats, slice], Floats],
+    blocks: Sequence[slice],
+    rows: NDArray[np.int64],
+    items: Integers,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how many candidates are above targets and beside them, block by block, `[n]` each.
+
+    Args:
+        ask: Scores of a block of items, `[B, block]`.
+        conceal: Makes what was seen incomparable in them.
+        blocks: All items.
+        rows: Of the scores, whose targets they are, `[n]`.
+        items: The targets, `[n]`.
+    """
+    mine = [np.flatnonzero((items >= each.start) & (items < each.stop)) for each in blocks]
+    found: Floats = np.empty((0, 0))
+    wanted: Floats = np.zeros(len(items))
+    last = 0
+    for number in (number for number, own in enumerate(mine) if len(own)):
+        # A target's score is taken from its block, which rounds as it does when it is counted.
+        found, last, own = ask(blocks[number]), number, mine[number]
+        wanted = wanted.astype(found.dtype, copy=False)
+        wanted[own] = found[rows[own], items[own] - blocks[number].start]
+    above, beside = np.zeros((2, len(items)), dtype=np.int64)
+    for number in (last, *(each for each in range(len(blocks)) if each != last)):
+        each, own = blocks[number], mine[number]
+        found = conceal(found if number == last else ask(each), each)
+        hidden = np.isnan(found[rows[own], items[own] - each.start])  # seen by their users too
+        beside[own] -= ~hidden  # a target that is not hidden is beside itself
+        more, equal = _counted(found, rows, wanted)
+        above += more
+        beside += equal
+    return above, beside
 
 
 def sampled_ranks(
@@ -89,17 +138,39 @@ def sampled_ranks(
     candidates: Integers,
     *,
     memory: int = MEMORY,
+    at_once: int | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Ranks:
     """Return where each row's first candidate stands among all of the row `[n, 1 + n_sampled]`."""
+    if isinstance(scores, Elsewhere):
+        return scores.sampled_ranks(users, candidates, memory)
     above, tied = np.empty((2, len(users)), dtype=np.int64)
-    size, _ = _sizes(len(users), candidates.shape[1], memory)
+    size = at_once or rows_at_once(len(users), candidates.shape[1], memory)
     for part, rows in _parts(np.arange(len(users)), size):
         found = scores.of(users[rows], candidates[rows])[: part.stop - part.start]
         ranks = ranks_of_first(checked(found))
         above[part], tied[part] = ranks.above, ranks.tied
         progress(part.stop)
     return Ranks(above, tied)
+
+
+def in_parts(
+    work: Callable[[slice, Integers], Found],
+    users: Integers,
+    n_scores: int,
+    memory: int,
+    at_once: int | None = None,
+) -> Iterator[tuple[slice, Found]]:
+    """Yield parts of `users` in order, with what `work` makes of them.
+
+    Each part is worked on by one thread, with room for `n_scores` of each of its users. `work` also
+    gets the users to ask a model for: the part, filled up to the length of all parts.
+    """
+    size = at_once or rows_at_once(len(users), n_scores, memory)
+    most = _fitting(n_scores, memory) // size
+    parts = _parts(users, size)
+    for (place, _), found in in_threads(lambda part: work(*part), parts, most):
+        yield place, found
 
 
 def with_all_scores(
@@ -113,23 +184,27 @@ def with_all_scores(
 
     The scores, `[part, n_items]`, are free to be changed. Parts are worked on at the same time.
     """
-    size, most = _sizes(len(users), n_items, memory)
 
-    def score(part: tuple[slice, Integers]) -> Found:
-        place, asked = part
+    def score(place: slice, asked: Integers) -> Found:
         return work(place, checked(scores.of_all(asked)[: place.stop - place.start]))
 
-    for (place, _), found in in_threads(score, _parts(users, size), most):
-        yield place, found
+    yield from in_parts(score, users, n_items, memory)
 
 
-def hide(found: Floats, users: Integers, seen: Interactions) -> Floats:
-    """Make what the users have seen incomparable: NaN is neither above nor below a target."""
+def hide(found: Floats, users: Integers, seen: Interactions, first: int = 0) -> Floats:
+    """Make what the users have seen incomparable: NaN is neither above nor below a target.
+
+    `first` is the item of the first column, where the scores are those of a block.
+    """
     begins = seen.offsets[users]
     lengths = seen.offsets[users + 1] - begins
     rows = np.repeat(np.arange(len(users)), lengths)
     within = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    found[rows, seen.item[begins[rows] + within]] = np.nan
+    items = seen.item[begins[rows] + within] - first
+    if found.shape[1] < seen.n_items:
+        here = (items >= 0) & (items < found.shape[1])
+        rows, items = rows[here], items[here]
+    found[rows, items] = np.nan
     return found
 
 
@@ -141,17 +216,22 @@ def _parts(values: Integers, size: int) -> Iterator[tuple[slice, Integers]]:
         yield part, np.concatenate([values[part], fill])
 
 
-def _sizes(n_rows: int, n_scores: int, memory: int) -> tuple[int, int]:
-    """Return how many rows a part has, and how many such parts the memory holds."""
+def rows_at_once(n_rows: int, n_scores: int, memory: int) -> int:
+    """Return for how many of `n_rows` a model is asked at a time, `n_scores` of each."""
+    few, many = _ROWS
+    fitting = _fitting(n_scores, memory)
+    return max(1, min(fitting, max(few, _AT_ONCE // max(n_scores, 1)), many, n_rows))
+
+
+def _fitting(n_scores: int, memory: int) -> int:
+    """Return of how many rows the memory holds the scores."""
     fitting = memory // (_BYTES_A_SCORE * max(n_scores, 1))
     if fitting < 1:
         raise ConfigError(
-            f"the memory must hold one user's scores, {_BYTES_A_SCORE * n_scores:,} bytes; found "
-            f"{memory:,}; raise it"
+            f"the memory must hold one user's scores of {n_scores:,} items, "
+            f"{_BYTES_A_SCORE * n_scores:,} bytes; found {memory:,}; raise it"
         )
-    few, many = _ROWS
-    size = max(1, min(fitting, max(few, _AT_ONCE // max(n_scores, 1)), many, n_rows))
-    return size, fitting // size
+    return fitting
 
 
 def checked(found: Floats) -> Floats:
@@ -172,7 +252,7 @@ def _counted(
     Blocks stay in the processor's cache.
     """
     n_items = found.shape[1]
-    size = max(1, _BLOCK // n_items)
+    size = max(1, _COUNTED // n_items)
     n_words = -(-n_items // 8)
     a_sum = min(n_words, 255)
     flags = np.zeros((min(size, len(rows)), -(-n_words // a_sum), a_sum * 8), dtype=np.bool_)
@@ -216,7 +296,7 @@ def sampled_candidates(
     known = NegativeSampler(_both(seen, targets))
     room = known.n_unseen(targets.user)
     if len(room) and int(room.min()) < n:
-        raise DataError(
+        raise TooFewError(
             f"every user must have {n:,} unseen items to be ranked among; found one with "
             f"{int(room.min()):,}; take fewer negatives, or rank among all items"
         )

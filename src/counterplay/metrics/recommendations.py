@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 
 from counterplay.data.publishing import new_file
 from counterplay.errors import ConfigError
-from counterplay.metrics.ranks import MEMORY, hide, with_all_scores
+from counterplay.metrics.blocks import BLOCK, Elsewhere, block_scores, blocks_of
+from counterplay.metrics.ranks import MEMORY, checked, hide, in_parts, with_all_scores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -142,23 +143,64 @@ def _parts(
 ) -> Iterator[Lists]:
     if k < 1:
         raise ConfigError(f"k must be 1 or more; found {k}; raise it")
+    if ties is None:
+        yield from lists_of(scores, users, seen, k, memory=memory)
+        return
 
     def best(part: slice, found: Floats) -> Lists:
         items, values = _best(_candidates(found, users[part], seen), k)
-        if ties is not None:
-            tied, cut = _ties(found, values)
-            rows = np.flatnonzero(tied | cut)
-            if len(rows):
-                items[rows], values[rows] = _best(found[rows], k, ties(users[part][rows]))
+        tied, cut = _ties(found, values)
+        rows = np.flatnonzero(tied | cut)
+        if len(rows):
+            items[rows], values[rows] = _best(found[rows], k, ties(users[part][rows]))
         return items, values
 
     for _, lists in with_all_scores(best, scores, users, seen.n_items, memory):
         yield lists
 
 
-def _candidates(found: Floats, users: Integers, seen: Interactions) -> Floats:
+def lists_of(
+    scores: Scores,
+    users: Integers,
+    seen: Interactions,
+    k: int,
+    *,
+    memory: int = MEMORY,
+    at_once: int | None = None,
+    block: int = BLOCK,
+) -> Iterator[Lists]:
+    """Yield the `k` best unseen items of `users` and their scores, some users at a time.
+
+    A model is asked for `at_once` users and a `block` of items; the best of blocks are merged.
+    """
+    if isinstance(scores, Elsewhere):
+        yield from scores.lists(users, seen, k, memory)
+        return
+
+    def best(part: slice, asked: Integers) -> Lists:
+        whose, lists = users[part], None
+        for some in blocks_of(seen.n_items, block):
+            found = checked(block_scores(scores, asked, some, seen.n_items)[: len(whose)])
+            items, values = _best(_candidates(found, whose, seen, some.start), k)
+            items[items >= 0] += some.start
+            lists = (items, values) if lists is None else _merged(lists, (items, values), k)
+        assert lists is not None  # there is a block, if only an empty one
+        return lists
+
+    for _, lists in in_parts(best, users, min(block, seen.n_items), memory, at_once):
+        yield lists
+
+
+def _merged(first: Lists, second: Lists, k: int) -> Lists:
+    """Return the k best of two lists; of equal scores the first list has the lower items."""
+    items, values = (np.concatenate(both, axis=1) for both in zip(first, second, strict=True))
+    order = np.argsort(-values, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(items, order, axis=1), np.take_along_axis(values, order, axis=1)
+
+
+def _candidates(found: Floats, users: Integers, seen: Interactions, first: int = 0) -> Floats:
     """Put what the users have seen behind everything."""
-    hide(found, users, seen)
+    hide(found, users, seen, first)
     found[np.isnan(found)] = -np.inf
     return found
 

@@ -67,6 +67,14 @@ class ModelScores:
             scores = self.model.score_all(self._tensor(users), self._history(users))
         return self._filled(scores, users)
 
+    def of_block(self, users: Integers, block: slice) -> Floats:
+        """Return the scores of a range of items for `users` `[B]`, `[B, block]`."""
+        asked, items = self._tensor(users), self._tensor(np.arange(block.start, block.stop))
+        with torch.no_grad():
+            one = items[:1].expand(len(users), 1)
+            _, scores = self.model.beside(asked, one, items, self._history(users))
+        return self._filled(scores, users, np.broadcast_to(items.cpu().numpy(), scores.shape))
+
     def _filled(
         self, scores: torch.Tensor, users: Integers, items: Integers | None = None
     ) -> Floats:
@@ -110,13 +118,17 @@ class TableScores:
 
     def of_all(self, users: Integers) -> Floats:
         """Return the scores of all items for `users` `[B]`, `[B, n_items]`."""
-        found = np.full((len(users), self.n_items), -np.inf, dtype=self.scores.dtype)
+        return self.of_block(users, slice(0, self.n_items))
+
+    def of_block(self, users: Integers, block: slice) -> Floats:
+        """Return the scores of a range of items for `users` `[B]`, `[B, block]`."""
+        found = np.full((len(users), block.stop - block.start), -np.inf, dtype=self.scores.dtype)
         begins, ends = (
-            np.searchsorted(self.pairs, (users.astype(np.int64) + step) * self.n_items)
-            for step in (0, 1)
+            np.searchsorted(self.pairs, users.astype(np.int64) * self.n_items + item)
+            for item in (block.start, block.stop)
         )
         rows = np.repeat(np.arange(len(users)), ends - begins)
         first = np.cumsum(ends - begins) - (ends - begins)
         place = begins[rows] + np.arange(len(rows)) - first[rows]
-        found[rows, self.pairs[place] % self.n_items] = self.scores[place]
+        found[rows, self.pairs[place] % self.n_items - block.start] = self.scores[place]
         return found

@@ -98,8 +98,9 @@ class Scorer(nn.Module):
         self, users: Tensor, items: Tensor, shared: Tensor, history: History | None = None
     ) -> tuple[Tensor, Tensor]:
         """Return the logits of `items` `[B, K]`, and of `shared` `[N]` for every user, `[B, N]`."""
-        everybody = shared.expand(len(users), -1)
-        return self(users, items, history), self(users, everybody, history)
+        parts = shared.split(max(1, _BLOCK // max(len(users), 1)))
+        of_shared = [self(users, part.expand(len(users), -1), history) for part in parts]
+        return self(users, items, history), torch.cat(of_shared, dim=1)
 
     def score_all(self, users: Tensor, history: History | None = None) -> Tensor:
         """Return the logits of all items for `users` `[B]`, `[B, n_items]`, free to be changed."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from counterplay.data.directory import load_split
-from counterplay.data.splits import Split
+from counterplay.data.splits import TEST, VALIDATION, Split
 from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.evaluator import compared, evaluated
 from counterplay.evaluation.given_scores import Table, given_candidate
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from counterplay.evaluation.records import EvaluationRecord
     from counterplay.progress import Stages
     from counterplay.runs.config import RunConfig
+    from counterplay.runs.ranking import Ranking
     from counterplay.runs.record import RunRecord
     from counterplay.simulation.world import World
 
@@ -61,17 +63,22 @@ def evaluate_run(
     world: str | Path | None = None,
     random_rows: object = None,
     progress: Stages = lambda *_: None,
+    ranking: Ranking | None = None,
 ) -> EvaluationRecord:
     """Evaluate the candidate of a run directory; by default on the data it was trained on.
 
     The directory of the world that the data were drawn from is for the oracle alone. Random rows
-    are a file or a frame with the columns user, item and clicked: what was shown at random.
+    are a file or a frame with the columns user, item and clicked: what was shown at random. A
+    `ranking` does in jobs what takes long.
     """
     with noted() as notes:
         how = config or Evaluation()
         found = evaluated(
-            *staged([run], data, how, world=world, random_rows=random_rows, progress=progress)
-        )
+            *staged(
+                [run], data, how, world=world, random_rows=random_rows, progress=progress,
+                ranking=ranking,
+            )
+        )  # fmt: skip
     return _with(notes, found)
 
 
@@ -83,6 +90,7 @@ def evaluate_scores(
     world: str | Path | None = None,
     random_rows: object = None,
     progress: Stages = lambda *_: None,
+    ranking: Ranking | None = None,
 ) -> EvaluationRecord:
     """Evaluate scores that were computed elsewhere: a table of user, item and score."""
     config, split = config or Evaluation(), load_split(data)
@@ -92,7 +100,8 @@ def evaluate_scores(
         known = _world(world, split)
         stage = Stage(split, config, explicit=False, world=known, random=random, progress=progress)
         progress(f"reading {name}", 0, None)
-        found = evaluated(stage, [given_candidate(name, scores, stage)])
+        candidate = given_candidate(name, scores, stage)
+        found = evaluated(stage, [_ranked(candidate, scores, stage, data, ranking)])
     return _with(notes, found)
 
 
@@ -105,6 +114,7 @@ def compare(
     world: str | Path | None = None,
     random_rows: object = None,
     progress: Stages = lambda *_: None,
+    ranking: Ranking | None = None,
 ) -> EvaluationRecord:
     """Evaluate several candidates on the same rows, and say which differences stand.
 
@@ -117,21 +127,17 @@ def compare(
         random_rows: What was shown at random: a file or a frame with the columns user, item and
             clicked.
         progress: Called with what is being done, how much of it, of how much, and in which unit.
+        ranking: Does in jobs what takes long.
     """
     check_several(runs, scores)
     with noted() as notes:
         how = config or Evaluation()
         found = compared(
             *staged(
-                runs,
-                data,
-                how,
-                scores=scores,
-                world=world,
-                random_rows=random_rows,
-                progress=progress,
+                runs, data, how, scores=scores, world=world, random_rows=random_rows,
+                progress=progress, ranking=ranking,
             )
-        )
+        )  # fmt: skip
     return _with(notes, found)
 
 
@@ -150,12 +156,12 @@ def staged(
     world: World | str | Path | None = None,
     random_rows: object = None,
     progress: Stages = lambda *_: None,
+    ranking: Ranking | None = None,
 ) -> tuple[Stage, list[Contestant]]:
     """Load the data, unless they are given, the runs that were trained on them, and scores."""
     records = [read_record(run) for run in runs]
-    if not isinstance(data, Split):
-        data = load_split(records[0].data if data is None else data)
-    split = data
+    place = records[0].data if data is None or isinstance(data, Split) else data
+    split = data if isinstance(data, Split) else load_split(place)
     explicit = [each.predicts_ratings for each in records]
     if len(set(explicit)) > 1:
         raise ConfigError(
@@ -172,14 +178,27 @@ def staged(
         check_trained_on(run, record, split)
     names = names_of(runs, scores)
     trained = [
-        _trained(name, run, record.configuration, stage)
+        _ranked(_trained(name, run, record.configuration, stage), run, stage, place, ranking)
         for name, run, record in zip(names, runs, records, strict=True)
     ]
     given = []
     for name, table in (scores or {}).items():
         progress(f"reading {name}", 0, None)
-        given.append(given_candidate(name, table, stage))
+        given.append(_ranked(given_candidate(name, table, stage), table, stage, place, ranking))
     return stage, trained + given
+
+
+def _ranked(
+    candidate: Contestant, given: Table, stage: Stage, data: str | Path, ranking: Ranking | None
+) -> Contestant:
+    """Let a candidate be ranked by jobs, if that is wanted."""
+    if ranking is None:
+        return candidate
+    part = TEST if stage.config.part == "test" else VALIDATION
+    seen = {part: stage.seen} | ({VALIDATION: stage.split.train} if part == TEST else {})
+    prints = stage.split.interactions.fingerprint, stage.split.fingerprint
+    scores = ranking.of(candidate.name, candidate.scores, given, data, prints, seen)
+    return replace(candidate, scores=scores)
 
 
 def check_trained_on(

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from counterplay.data.directory import load_split
+from counterplay.data.splits import TEST, VALIDATION
 from counterplay.errors import ConfigError
 from counterplay.evaluation.policies import policies_valued, shown_rows
 from counterplay.evaluation.random_rows import random_rows_of
 from counterplay.evaluation.score_files import read_scores
 from counterplay.evaluation.stage import Evaluation
-from counterplay.metrics.scoring import ModelScores
 from counterplay.notes import noted, tell
 from counterplay.places import check_several
 from counterplay.runs.candidates import check_trained_on, names_of
-from counterplay.runs.training import load_run, read_record, taught_by
+from counterplay.runs.rank_jobs import run_scores
+from counterplay.runs.training import read_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from counterplay.evaluation.given_scores import Table
     from counterplay.evaluation.records import EvaluationRecord
     from counterplay.metrics.scoring import Scores
+    from counterplay.runs.ranking import Ranking
 
 
 def value_policy(
@@ -34,6 +35,7 @@ def value_policy(
     config: Evaluation | None = None,
     *,
     random_rows: object = None,
+    ranking: Ranking | None = None,
 ) -> EvaluationRecord:
     """Estimate the click rate of showing one of a candidate's k best unseen items.
 
@@ -44,13 +46,14 @@ def value_policy(
         config: How: k, part, level, n_resamples, clip, memory and seed.
         random_rows: What was shown at random: a file or a frame with the columns user, item and
             clicked; by default the random rows of the data.
+        ranking: Does in jobs what takes long.
     """
     if isinstance(candidate, str | Path) and not Path(candidate).is_file():
-        return _valued([candidate], None, data, config, random_rows)
+        return _valued([candidate], None, data, config, random_rows, ranking)
     if data is None:
         raise ConfigError("scores need the dataset that they are for; found none; name it as data")
     name = "scores" if isinstance(candidate, pl.DataFrame) else Path(candidate).stem
-    return _valued([], {name: candidate}, data, config, random_rows)
+    return _valued([], {name: candidate}, data, config, random_rows, ranking)
 
 
 def compare_policies(
@@ -60,6 +63,7 @@ def compare_policies(
     *,
     scores: Mapping[str, Table] | None = None,
     random_rows: object = None,
+    ranking: Ranking | None = None,
 ) -> EvaluationRecord:
     """Value several candidates as policies on the same rows, and say which differences stand.
 
@@ -69,9 +73,10 @@ def compare_policies(
         config: How, as of `value_policy`.
         scores: Candidates that are only known by their scores, by name.
         random_rows: What was shown at random; by default the random rows of the data.
+        ranking: Does in jobs what takes long.
     """
     check_several(runs, scores)
-    return _valued(runs, scores, data, config, random_rows)
+    return _valued(runs, scores, data, config, random_rows, ranking)
 
 
 def _valued(
@@ -80,6 +85,7 @@ def _valued(
     data: str | Path | None,
     config: Evaluation | None,
     random_rows: object,
+    ranking: Ranking | None,
 ) -> EvaluationRecord:
     """Load the data, the runs that were trained on them, and scores; value all of them."""
     how, records = config or Evaluation(), [read_record(run) for run in runs]
@@ -89,18 +95,22 @@ def _valued(
                 f"a policy ranks items; found '{run}', which predicts ratings; train on clicks, or "
                 "evaluate it without impressions"
             )
-    split = load_split(records[0].data if data is None else data)
+    place = records[0].data if data is None else Path(data)
+    split = load_split(place)
     with noted() as notes:
         rows = shown_rows(split, how, random_rows_of(random_rows, split))
         scores: dict[str, Scores] = {}
-        train = replace(split.train, rating=None)
         for name, run, record in zip(names_of(runs, given), runs, records, strict=True):
             check_trained_on(run, record, split)
-            taught = taught_by(record.configuration.method, split)
-            model = load_run(run, train)[0]
-            scores[name] = ModelScores(model, rows.seen, train=train, taught=taught)
+            scores[name] = run_scores(run, record, split, rows.seen)
         for name, table in (given or {}).items():
             scores[name] = read_scores(table, split.interactions, rows.users)
+        if ranking is not None:
+            seen = {TEST if how.part == "test" else VALIDATION: rows.seen}
+            prints = split.interactions.fingerprint, split.fingerprint
+            candidates = [*runs, *(given or {}).values()]
+            for (name, here), candidate in zip(scores.items(), candidates, strict=True):
+                scores[name] = ranking.of(name, here, candidate, place, prints, seen)
         found = policies_valued(rows, scores, how)
     tell(notes)
     return found.model_copy(update={"notes": tuple(notes)})

@@ -28,10 +28,13 @@ if TYPE_CHECKING:
     from counterplay.data.formats import Progress
     from counterplay.data.interactions import Interactions
     from counterplay.data.vocabulary import Vocabulary
+    from counterplay.metrics.scoring import Scores
     from counterplay.models.scorer import Scorer
+    from counterplay.runs.ranking import Ranking
     from counterplay.runs.record import RunRecord
 
 _PARQUET = (".parquet", ".pq")
+_NOTHING, _EVERYTHING = 0, 3  # parts before which are no rows, and all
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ def recommend(
     users: str | Path | None = None,
     include_seen: bool = False,
     progress: Progress | None = None,
+    ranking: Ranking | None = None,
 ) -> dict[str, Any]:
     """Write the `k` best items of each user to a Parquet file; return what was written.
 
@@ -104,6 +108,7 @@ def recommend(
         users: File with the ids of those who are to get lists; by default everybody does.
         include_seen: Recommend what a user has seen too.
         progress: Called with the users done so far and their number.
+        ranking: Makes the lists in jobs; the file is the same.
     """
     path = Path(out)
     if path.suffix.lower() not in _PARQUET:
@@ -116,7 +121,13 @@ def recommend(
     check_output(path, Path(log.source))
     chosen = np.arange(log.n_users) if users is None else read_users(users, log.users)
     hidden = log.take(np.empty(0, dtype=np.int64)) if include_seen else log
-    write_top_k(path, trained.scores, chosen, hidden, min(k, log.n_items), progress=progress)
+    scores: Scores = trained.scores
+    if ranking is not None:
+        about, place = trained.record.dataset, trained.record.data if data is None else data
+        seen = {_EVERYTHING: log} | ({_NOTHING: hidden} if include_seen else {})
+        prints = about.fingerprint, about.split_fingerprint
+        scores = ranking.of(Path(run).name, scores, run, place, prints, seen)
+    write_top_k(path, scores, chosen, hidden, min(k, log.n_items), progress=progress)
     return {
         "model": trained.record.configuration.candidate.name,
         "dataset": trained.record.dataset.to_dict(),

@@ -157,12 +157,13 @@ def _evaluated(
     from counterplay.evaluation.evaluator import compared
     from counterplay.evaluation.old_system import old_system
     from counterplay.runs.candidates import staged
+    from counterplay.runs.ranking import ranking_for
 
     places, online = [folder / "runs" / name for name in config.names], None
-    with noted() as notes:
+    with noted() as notes, ranking_for(folder / EVALUATION, progress=progress) as ranking:
         stage, contestants = staged(
             places, split, how, scores=config.scores, world=world, random_rows=random,
-            progress=progress,
+            progress=progress, ranking=ranking,
         )  # fmt: skip
         if stage.world is not None:
             contestants = [old_system(stage.world), *contestants]

@@ -5,11 +5,15 @@ from __future__ import annotations
 import shutil
 import warnings
 from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import BaseModel
 
+from counterplay.data.directory import load_split
+from counterplay.data.jobs import Job
 from counterplay.data.publishing import Replaceable, new_directory
 from counterplay.errors import CounterplayWarning, DivergedError
 from counterplay.metrics.estimation import estimates
@@ -21,8 +25,6 @@ from counterplay.seeding import Streams
 from counterplay.tuning.space import Choices, Tuning, searched
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
     from optuna.distributions import BaseDistribution
     from optuna.trial import Trial as Asked
@@ -71,6 +73,7 @@ class Search:
             self._tell(self.study.ask(self.distributions), each.value)
         if not trials:
             self.study.enqueue_trial(first)
+        self._asked: Asked | None = None
 
     @property
     def best(self) -> Trial | None:
@@ -82,34 +85,27 @@ class Search:
         """Return where a trial is trained."""
         return self.work / f"{self._name}-{number}"
 
-    def run(self, number: int) -> None:
-        """Train and judge a trial; what breaks off is done again."""
-        folder, asked = self.place(number), self._ask(number)
-        if (folder / RECORD).exists():  # trained, not recorded: its notes are lost
-            shutil.rmtree(folder)
-        value = None
-        try:
-            with noted() as notes:
-                record = self._train(folder, asked.params)
-            with noted() as reservations:  # the same for all methods, which have the same rows
-                estimate = self.judge.estimate(folder)
-        except DivergedError as error:
-            told: dict[str, Any] = {"failed": str(error)}
-        else:
-            value, best = estimate["value"], self.best
-            if best is None or best.value is None or value > best.value:
-                self._keep(folder)
-            told = {
-                "estimate": estimate,
-                "epochs": len(record.epochs),
-                "best_epoch": record.best_epoch,
-                "ess": record.ess,
-                "stopped": record.stopped,
-                "n_parameters": record.parameters,
-                "notes": [f"{self.method}: {note}" for note in notes] + reservations,
-            }
-        self._tell(asked, value)
-        self.trials.append(Trial(number=number, settings=asked.params, value=value, told=told))
+    def ask(self) -> TrialJob:
+        """Return the next trial, which depends on those before it alone."""
+        number = len(self.trials)
+        self._asked = self._ask(number)
+        return TrialJob(
+            data=str(self.judge.data),
+            tuning=self.judge.tuning,
+            method=self.method,
+            number=number,
+            settings=self._asked.params,
+            folder=str(self.place(number)),
+        )
+
+    def take(self, job: TrialJob, told: dict[str, Any]) -> None:
+        """Note what came of the trial that was asked for last, and keep its run if it is best."""
+        assert self._asked is not None
+        value, best = told.get("estimate", {}).get("value"), self.best
+        if value is not None and (best is None or best.value is None or value > best.value):
+            self._keep(self.place(job.number))
+        self._tell(self._asked, value)
+        self.trials.append(Trial(number=job.number, settings=job.settings, value=value, told=told))
 
     def finish(self) -> None:
         """Make the best run again if somebody removed it, and pass on its notes."""
@@ -120,7 +116,7 @@ class Search:
             check_run(self.kept, remedy="remove its folder, and the same command makes it again")
         else:
             with noted():
-                self._train(self.place(best.number), best.settings)
+                self.judge.train(self.method, self.place(best.number), best.settings)
             self._keep(self.place(best.number))
         for note in best.told["notes"]:
             warnings.warn(note, CounterplayWarning, stacklevel=3)
@@ -153,23 +149,75 @@ class Search:
 
         self.study.tell(asked, value, state=TrialState.FAIL if value is None else None)
 
-    def _train(self, folder: Path, settings: dict[str, Any]) -> RunRecord:
-        split = self.judge.split
-        config = self.judge.tuning.run_config(self.method, split.train, settings)
-        return training.train(self.judge.data, folder, config, resume=True, split=split)
-
     def _keep(self, run: Path) -> None:
         with new_directory(self.kept, replacing=Replaceable(_RUN, _RUN)) as folder:
             shutil.copytree(run, folder, dirs_exist_ok=True)
 
 
+class TrialJob(Job):
+    """A trial to be run: a method and its settings, on which data, and where."""
+
+    data: str
+    tuning: Tuning
+    method: str
+    number: int
+    settings: dict[str, Any]
+    folder: str
+
+    @property
+    def label(self) -> str:
+        """The method, and which of its trials."""
+        return f"{self.method.replace(':', '-')}/{self.number}"
+
+
+def run_trial(job: Job) -> dict[str, Any]:
+    """Run a trial in a process that has nothing yet but its own earlier trials' data."""
+    assert isinstance(job, TrialJob)
+    return {"told": _judge(job.data, job.tuning).tried(job)}
+
+
+@lru_cache(maxsize=1)
+def _judge(data: str, tuning: Tuning) -> Judge:
+    return Judge(data, load_split(data), tuning)
+
+
 class Judge:
-    """Estimates what runs are worth on the validation rows, all with the same weights."""
+    """Trains trials, and estimates what they are worth on the validation rows.
+
+    All have the same weights.
+    """
 
     def __init__(self, data: str | Path, split: Split, tuning: Tuning) -> None:
         self.data, self.split, self.tuning = data, split, tuning
         self.config = tuning.selection.evaluation(tuning.seed)
         self._weights: NDArray[np.float64] | None = None
+
+    def tried(self, job: TrialJob) -> dict[str, Any]:
+        """Train and judge a trial, and return what is written of it; it goes on if it broke off."""
+        folder = Path(job.folder)
+        if (folder / RECORD).exists():  # trained, not recorded: its notes are lost
+            shutil.rmtree(folder)
+        try:
+            with noted() as notes:
+                record = self.train(job.method, folder, job.settings)
+            with noted() as reservations:  # the same for all methods, which have the same rows
+                estimate = self.estimate(folder)
+        except DivergedError as error:
+            return {"failed": str(error)}
+        return {
+            "estimate": estimate,
+            "epochs": len(record.epochs),
+            "best_epoch": record.best_epoch,
+            "ess": record.ess,
+            "stopped": record.stopped,
+            "n_parameters": record.parameters,
+            "notes": [f"{job.method}: {note}" for note in notes] + reservations,
+        }
+
+    def train(self, method: Method, folder: Path, settings: dict[str, Any]) -> RunRecord:
+        """Train a run with the settings of a trial."""
+        config = self.tuning.run_config(method, self.split.train, settings)
+        return training.train(self.data, folder, config, resume=True, split=self.split)
 
     def estimate(self, run: Path) -> dict[str, Any]:
         """Return the estimate of a run as plain values."""

@@ -15,23 +15,28 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, ValidationError
 
 from counterplay.data.directory import load_split
 from counterplay.data.files import difference, read_json, write_json
+from counterplay.data.jobs import succeeded
 from counterplay.data.publishing import check_free, working_directory
 from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.evaluation.stage import Stage
 from counterplay.extras import needed
 from counterplay.runs.validating import check_cutoff
-from counterplay.tuning.search import Judge, Search, Trial
+from counterplay.tuning.search import Judge, Search, Trial, TrialJob, run_trial
 from counterplay.tuning.space import Tuning, first_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from counterplay.data.jobs import Executor
     from counterplay.data.splits import Split
     from counterplay.runs.config import Method
 
@@ -54,11 +59,13 @@ def tune(
     config: Tuning | None = None,
     *,
     progress: Progress = lambda *_: None,
+    executor: Executor | None = None,
 ) -> dict[str, Any]:
     """Tune methods on the dataset directory `data`; return what is written to `out/tuning.json`.
 
     Methods take turns, so that none is ahead by more than a trial if it breaks off. In the same
-    folder it goes on, also to more trials than were asked for before.
+    folder it goes on, also to more trials than were asked for before. An `executor` runs a trial of
+    each method side by side: methods do not know of each other, so the result is the same.
     """
     config, folder = config or Tuning(), Path(out)
     with needed("tuning", "tune"):
@@ -74,11 +81,15 @@ def tune(
     if not (folder / _TRIALS).exists():
         check_free(folder)
     with working_directory(folder) as place:
-        return _tuned(Judge(data, split, config), place, first, progress)
+        return _tuned(Judge(data, split, config), place, first, progress, executor)
 
 
 def _tuned(
-    judge: Judge, folder: Path, first: dict[Method, dict[str, Any]], progress: Progress
+    judge: Judge,
+    folder: Path,
+    first: dict[Method, dict[str, Any]],
+    progress: Progress,
+    executor: Executor | None,
 ) -> dict[str, Any]:
     """Run the trials that are not over, in turns."""
     config, about = judge.tuning, _about(judge.split, judge.tuning)
@@ -96,14 +107,15 @@ def _tuned(
         done = sum(len(search.trials) for search in searches)
         progress(done, config.trials * len(searches), words)
 
-    for number in range(config.trials):
-        for search in searches:
-            tell()
-            if number == len(search.trials):
-                search.run(number)
-                write_json(trials.model_dump(), folder / _TRIALS)
-                shutil.rmtree(search.place(number), ignore_errors=True)
     tell()
+    for number in range(config.trials):
+        waiting = {each.method: each for each in searches if len(each.trials) == number}
+        jobs = [search.ask() for search in waiting.values()]
+        for job, told in _tried(judge, jobs, executor):
+            waiting[job.method].take(job, told)
+            write_json(trials.model_dump(), folder / _TRIALS)
+            shutil.rmtree(job.folder, ignore_errors=True)
+            tell()
     for search in searches:
         search.finish()
     for left in folder.glob("trial-*"):
@@ -115,6 +127,18 @@ def _tuned(
     }
     write_json(result, folder / "tuning.json")
     return result
+
+
+def _tried(
+    judge: Judge, jobs: Sequence[TrialJob], executor: Executor | None
+) -> Iterator[tuple[TrialJob, dict[str, Any]]]:
+    """Yield trials with what came of them, here in turn or where the executor runs them."""
+    if executor is None:
+        yield from ((job, judge.tried(job)) for job in jobs)
+        return
+    with closing(executor(run_trial, jobs)) as done:
+        for job, result in done:
+            yield cast("TrialJob", job), succeeded(result)["told"]
 
 
 def _about(split: Split, config: Tuning) -> dict[str, Any]:
