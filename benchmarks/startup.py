@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-REPEATS = 5
+REPEATS = 3
 HELP, MISTAKE = 0.3, 0.5  # CPU seconds, at most
 HELPS = ("--help", "run --help", "train --help", "evaluate --help")
 MISTAKES = {
