@@ -37,8 +37,6 @@ NAMES = (
     "open_bandit",
     "worlds",
     "demo",
-    "startup",
-    "scored_rows",
     "faults",
     "switches",
     "newcomer",
