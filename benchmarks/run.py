@@ -37,6 +37,7 @@ NAMES = (
     "open_bandit",
     "worlds",
     "demo",
+    "startup",
     "faults",
     "switches",
     "newcomer",
