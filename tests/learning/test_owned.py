@@ -17,6 +17,7 @@ from counterplay.learning.config import Training
 from counterplay.learning.fitting import fit
 from counterplay.learning.methods import MADE, method_of
 from counterplay.learning.methods.erm import Erm
+from counterplay.learning.methods.softmax import AmongAll
 from counterplay.models.item_tables import apart, tables_of_items, whole_items
 from counterplay.models.registry import ModelSettings
 from counterplay.models.shares import n_parameters
@@ -107,7 +108,7 @@ def test_bytes_fall_with_the_number_of_workers() -> None:
 
 def test_items_are_owned_above_a_workers_look_ups() -> None:
     assert Training(batch_size=1000, n_negatives=4).n_lookups(2) == 2500
-    softmax = method_of("softmax").settings(batch_size=1000, n_shared=64)
+    softmax = AmongAll(batch_size=1000, n_shared=64)
     assert softmax.n_lookups(4) == 250 + 64
 
 

@@ -118,10 +118,10 @@ def train(
             clear(place)
             return check_run(place)
         try:
-            if split is None and shards is None:
-                split = load_split(data)
-            elif split is None:
+            if split is None and shards is not None:
                 split = load_share(data, group, shards, owned_above=owned_above)
+            elif split is None:
+                split = load_split(data)
             return _trained(data, split, place, config, asked, callbacks, checkpoint_every)
         except (ConfigError, DataError, LostWorkerError):
             if not resume and not (place / CHECKPOINT).exists():

@@ -230,33 +230,32 @@ class Workers(Group):
             raise self._lost(waited, f" ({_first_line(error)})") from None
 
     def _lost(self, waited: float, why: str = "") -> CounterplayError:
-        """Return what to say where others are gone: what one of them refused, or who is gone."""
-        refused: list[CounterplayError] = []
-        _within(_STILL, lambda: refused.extend(self._refusals()))
-        if refused:  # by one of them
-            return refused[0]
+        """Return what to say where others are gone: what one of them refused, or who is gone.
+
+        The store may be out of reach itself.
+        """
+        said: list[CounterplayError | str] = []
+        _within(2 * _STILL, lambda: said.append(self._refused() or self._asked(waited)))
+        where = f"worker 0 on {os.environ['MASTER_ADDR']}" if self.rank else "the others"
+        away = f"{where} out of reach of worker {self.rank} on {socket.gethostname()}"
+        gone = said[0] if said else away
+        if isinstance(gone, CounterplayError):
+            return gone
         return LostWorkerError(
-            f"all {self.size} workers must stay until the end; found {self._gone(waited)}{why}; "
-            "give the same command again with --resume"
+            f"all {self.size} workers must stay until the end; found {gone}{why}; give the same "
+            "command again with --resume"
         )
 
-    def _refusals(self) -> Iterator[CounterplayError]:
-        """Yield what workers refused, and tell the first one that it was heard."""
+    def _refused(self) -> CounterplayError | None:
+        """Return what one of the workers refused, and tell the first one that it was heard."""
+        found = None
         for rank in range(self.size):
             said = self._read(f"refused/{rank}")
-            if said is not None:
-                self._store.set(f"heard/{self.rank}", "")
+            if said is not None and found is None:
                 kind, text = json.loads(said)
-                yield _REFUSALS[kind](text)
-
-    def _gone(self, waited: float) -> str:
-        """Return who is gone, and why; the store may be out of reach itself."""
-        found: list[str] = []
-        _within(2 * _STILL, lambda: found.append(self._asked(waited)))
-        if found:
-            return found[0]
-        where = f"worker 0 on {os.environ['MASTER_ADDR']}" if self.rank else "the others"
-        return f"{where} out of reach of worker {self.rank} on {socket.gethostname()}"
+                found = _REFUSALS[kind](text)
+                self._store.set(f"heard/{self.rank}", "")
+        return found
 
     def _asked(self, waited: float) -> str:
         """Return who is gone by their last words or their signs of life."""
