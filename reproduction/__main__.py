@@ -131,19 +131,17 @@ def reproduce(
 
 def _list(reproduction: Reproduction, as_json: bool) -> None:
     """List jobs, states and seconds: those that a job took, or would take by jobs like it."""
-    rows = [
-        {"job": job.label, "key": job.key, "state": state, "seconds": reproduction.seconds(job)}
-        for job, state in reproduction.states()
-    ]
+    rows = [(job, state, reproduction.seconds(job)) for job, state in reproduction.states()]
     if as_json:
-        console.print_json(rows)
+        names = ("job", "key", "state", "seconds")
+        found = [(job.label, job.key, state, seconds) for job, state, seconds in rows]
+        console.print_json([dict(zip(names, each, strict=True)) for each in found])
         return
-    for row in rows:
-        seconds = row["seconds"]
+    for job, state, seconds in rows:
         took = "" if seconds is None else f"{seconds:,.0f} s"
-        console.out.out(f"{row['state']:<8}  {took:>8}  {row['job']}")
-    waiting = [row["seconds"] for row in rows if row["state"] == "waiting"]
-    known = [each for each in waiting if each is not None]
+        console.out.out(f"{state:<8}  {took:>8}  {job.label}")
+    waiting = [seconds for _, state, seconds in rows if state == "waiting"]
+    known = [seconds for seconds in waiting if seconds is not None]
     if known:
         hours = sum(known) * len(waiting) / len(known) / 3600
         console.out.out(f"{len(waiting):,} waiting jobs would take about {hours:.1f} hours")

@@ -6,7 +6,7 @@ worlds hold little personal taste; synthetic ones, which the paper has not, hold
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reproduction.authors import NORMALISED, PLAIN, PROTOCOL, TRUTH
 from reproduction.datasets import AUTHORS, AUTHORS_USED, SYNTHETIC
@@ -63,7 +63,7 @@ def _with_and_without_outcome(names: tuple[ModelName, ...], plan: Plan) -> list[
 def _code(plan: Plan) -> list[TableMethod]:
     """Return the methods of Table 1 as the authors' public code trains them."""
     del plan
-    code = {"dim": CODE_DIM, "recipe": "paper", "fixed": (("code", 1.0),)}
+    code: dict[str, Any] = {"dim": CODE_DIM, "recipe": "paper", "fixed": (("code", 1.0),)}
     names: tuple[ModelName, ...] = ("pop", "cf", "mlp", "gmf")
     return [
         *(TableMethod(method="erm", candidate=name, **code) for name in names),

@@ -96,7 +96,7 @@ def with_features(split: Split, world: World, n: int, streams: Streams) -> Split
         blurred = values + BLUR * values.std() * rng.normal(size=len(values))
         if place < n:
             tables[side][f"feature {place + 1}"] = blurred
-    made = {
+    made: dict[str, Any] = {
         f"{side}_features": FeatureTable(pl.DataFrame(columns)) if columns else None
         for side, columns in tables.items()
     }

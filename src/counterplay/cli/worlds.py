@@ -223,8 +223,9 @@ def _made(
                 "users, items and exposure of a two-stage world come from its data; found "
                 f"--{name.removeprefix('n_')}; leave it out, or make a synthetic world"
             )
-    made = Authors if authors else TwoStage
-    return configured(made, config, assignments, options).world(load(source))
+    if authors:
+        return configured(Authors, config, assignments, options).world(load(source))
+    return configured(TwoStage, config, assignments, options).world(load(source))
 
 
 def online(

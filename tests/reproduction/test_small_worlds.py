@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from counterplay.learning.losses import LossName
 from counterplay.metrics.certificate import Cost, certificates
-from reproduction.theory import (
+from reproduction.small_worlds import (
     BEST_SCORES,
     FLOOR,
     MARGINS,
