@@ -3,8 +3,8 @@
 One number a list, so that intervals over users come as for any mean. With c_i the users who have
 item i in training, n of them in all, and a user's list of m items:
 
-- novelty: the mean of log2((n + 1) / (c_i + 1)), the self-information of an item in bits; 0 for what
-  everybody has (Zhou et al. 2010; Vargas and Castells 2011).
+- novelty: the mean of log2((n + 1) / (c_i + 1)), the self-information of an item in bits; 0 for
+  what everybody has (Zhou et al. 2010; Vargas and Castells 2011).
 - diversity: 1 − the mean of cos(i, j) over the pairs of the list, where the cosine is that of the
   users who have each, |U_i ∩ U_j| / √(c_i · c_j) (Ziegler et al. 2005); an item that nobody has is
   like no other.
@@ -54,8 +54,8 @@ def intra_list_diversity(
     """Return 1 − the mean cosine of the pairs of each list `[U, k]`, `[U]`; -1 is padding.
 
     `users` and `items` `[n]` say who has what, each pair once. A list of fewer than two items has
-    NaN. The sum over pairs is (‖Σ x_i‖² − Σ ‖x_i‖²) / 2 with x_i the unit vector of an item's users,
-    so no matrix of items by items is made.
+    NaN. The sum over pairs is (‖Σ x_i‖² − Σ ‖x_i‖²) / 2 with x_i the unit vector of an item's
+    users, so no matrix of items by items is made.
 
     Example:
         >>> who, what = np.array([0, 1, 1]), np.array([0, 0, 1])
