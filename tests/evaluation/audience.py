@@ -67,7 +67,9 @@ def make_split(*, features: bool = True, times: bool = True, ratings: bool = Fal
             user_features=FeatureTable.align(users, "id", log.users)[0],
         )
     return (
-        cp.data.split_by_time(log, fractions=(0.1, 0.2)) if times else cp.data.split_at_random(log, rng=np.random.default_rng(0))
+        cp.data.split_by_time(log, fractions=(0.1, 0.2))
+        if times
+        else cp.data.split_at_random(log, rng=np.random.default_rng(0))
     )
 
 

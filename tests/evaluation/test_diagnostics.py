@@ -132,7 +132,8 @@ def test_the_result_is_plain_and_complete(found: dict[str, Any], split: cp.Split
         assert each["edges"][0] == 0.01
     for each in found["popularity"]["recommended"]:
         assert list(each) == [
-            "candidate", "k", "n_users", "shares", "mean_popularity", "coverage", "gini", "measures",
+            "candidate", "k", "n_users", "shares", "mean_popularity", "coverage", "gini",
+            "measures",
         ]  # fmt: skip
     for each in found["by_decile"]:
         assert list(each) == [

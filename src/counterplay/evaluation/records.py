@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from counterplay.display import Shown
+from counterplay.display import Shown, value_first
 from counterplay.evaluation.audience_records import Segments, UserSample
 from counterplay.evaluation.record_kinds import Key as Key
 from counterplay.evaluation.record_kinds import Kind as Kind
@@ -16,6 +16,9 @@ from counterplay.evaluation.record_kinds import Settings as Settings
 from counterplay.evaluation.record_kinds import read_as as read_as
 from counterplay.evaluation.record_kinds import validated as validated
 from counterplay.metrics.comparison import beyond_chance
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure  # type: ignore[import-untyped]
 
 Group = Literal["warm", "cold"]  # rows of users with training rows, and without
 
@@ -262,7 +265,33 @@ class EvaluationRecord(Shown, Record):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a row for each estimate."""
-        return [each.to_dict() for each in self.estimates]
+        return [value_first(each.to_dict()) for each in self.estimates]
+
+    def plot_estimates(self, *, estimator: str | None = None, metric: Key | None = None) -> Figure:
+        """Return estimates with intervals as a figure; see `counterplay.report.plot_estimates`."""
+        import counterplay  # the report's room lies above this one; see docs/decisions
+
+        return counterplay.report.plot_estimates(self, estimator=estimator, metric=metric)
+
+    def plot_differences(
+        self,
+        *,
+        estimator: str | None = None,
+        metric: Key | None = None,
+        candidate: str | None = None,
+    ) -> Figure:
+        """Return paired differences as a figure; see `counterplay.report.plot_differences`."""
+        import counterplay
+
+        return counterplay.report.plot_differences(
+            self, estimator=estimator, metric=metric, candidate=candidate
+        )
+
+    def plot_bands(self, *, estimator: str | None = None, metric: Key | None = None) -> Figure:
+        """Return what estimates could be at each Γ; see `counterplay.report.plot_bands`."""
+        import counterplay
+
+        return counterplay.report.plot_bands(self, estimator=estimator, metric=metric)
 
     def _title(self) -> str:
         names = dict.fromkeys(repr(each.candidate) for each in self.estimates)
