@@ -111,7 +111,7 @@ def _asked(result: Result, estimator: str | None, metric: Key | None) -> tuple[F
 def _one_of(what: str, there: Sequence[Wanted], wanted: Wanted) -> Wanted:
     if wanted not in there:
         raise ConfigError(
-            f"a {what} must be one that was evaluated, of {', '.join(map(str, there))}; found "
+            f"the {what} must be one that was evaluated, of {', '.join(map(str, there))}; found "
             f"{wanted}; name one of them"
         )
     return wanted
@@ -135,7 +135,7 @@ def _figure(chart: Chart, panel: str | None = None) -> Figure:
     chosen = chart.panels[0 if panel is None else titles.index(_one_of("estimator", titles, panel))]
     values = painted(chosen.figure)
     data, layout = values["data"], values["layout"]
-    names = {each.place: each.name for each in chart.series}
+    names = {each.place: figures.text(each.name) for each in chart.series}
     for trace in data:
         trace["name"] = names.get(trace.get("meta"), "")
     heading = chart.title + (f", {chosen.title}" if chosen.title else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from counterplay.report.advice import next_steps_section, reservations_section
+from counterplay.report.advice import reservations_section
 from counterplay.report.blocks import Block, Cell, Items, Matrix, Part, Prose, Section, Table
 from counterplay.report.estimates import matrix
 from counterplay.report.leads import lead_chart
@@ -92,10 +92,11 @@ def _study(place: int, name: str, record: StudyRecord) -> Section:
     if chart is not None:
         blocks.append(chart)
     blocks.append(Prose([found.headline, *found.sentences[:1]]))
-    for section in (reservations_section(record), next_steps_section(record)):
-        if section is not None:
-            texts = [each for each in section.blocks if isinstance(each, Items)]
-            blocks.append(Part(section.title, texts))
+    notes = reservations_section(record)
+    if notes is not None:
+        blocks.append(Part(notes.title, notes.blocks))
+    if found.next_steps:
+        blocks.append(Part("Next steps", [Items(found.next_steps)]))
     blocks.append(matrix(record, found.key))
     reading = f"{record.name}: {count(record.profile.n_interactions)} rows of "
     reading += f"{count(record.profile.n_users)} users. Its own report has more."
