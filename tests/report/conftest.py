@@ -347,8 +347,13 @@ def _segments(names: tuple[str, ...]) -> Values:
             "n": 100 + place,
             "n_users": 60 + place,
             "values": [
-                {"candidate": name, "estimator": estimator, "value": 0.01 * (1 + own + place)}
-                | {"low": None if own == 0 else 0.005, "high": None if own == 0 else 0.09}
+                {
+                    "candidate": name,
+                    "estimator": estimator,
+                    "value": 0.01 * (1 + own + place),
+                    "low": None if own == 0 else 0.005,
+                    "high": None if own == 0 else 0.09,
+                }
                 for estimator in ("opponent", "standard")
                 for own, name in enumerate(names)
             ],

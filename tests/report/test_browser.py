@@ -382,7 +382,7 @@ def test_everything_is_on_paper(browser: Browser, tmp_path: Path) -> None:
         )
         assert clipped == []
         assert page.locator("details:not([open]):not(.numbers)").count() == 0
-        page.emulate_media(media="screen")
+        page.emulate_media(media="null")
         paper = page.pdf(format="A4")
     (tmp_path / "paper.pdf").write_bytes(paper)
     pages = pypdf.PdfReader(tmp_path / "paper.pdf").pages

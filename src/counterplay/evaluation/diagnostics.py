@@ -121,8 +121,8 @@ def _recommended(
         lists, _ = top_k(each.scores, users, stage.seen, k, memory=stage.config.memory)
         popularity = popularity_of_lists(lists, deciles, events)
         if popularity is not None:
-            own = {"candidate": each.name, "k": k, "n_users": len(users)}
-            found.append(Recommended(**own, **popularity, measures=measures(lists)))
+            popularity |= {"k": k, "n_users": len(users), "measures": measures(lists)}
+            found.append(Recommended(candidate=each.name, **popularity))
     return found
 
 

@@ -50,14 +50,20 @@ def levels(train: Interactions) -> Iterator[Level]:
         flags = (deciles >= low) & (deciles <= high)
         n = f"{int(flags.sum()):,} items with {high - low + 1}0% of the training rows"
         yield Level("popularity of items", "item", f"{label}: {n}", flags)
-    for role, table in (("user", train.user_features), ("item", train.item_features)):
-        for column in usable(table)[0] if table is not None else ():
-            yield from _of_column(table, column, "user" if role == "user" else "item")
+    features: tuple[tuple[Role, FeatureTable | None], ...] = (
+        ("user", train.user_features),
+        ("item", train.item_features),
+    )
+    for role, table in features:
+        if table is not None:
+            for column in usable(table)[0]:
+                yield from _of_column(table, column, role)
 
 
 def usable(table: FeatureTable) -> tuple[list[str], list[str]]:
     """Return the columns that tell ids apart into few levels, and why others are left out."""
-    found, left_out = [], []
+    found: list[str] = []
+    left_out: list[str] = []
     for column in table.frame.columns:
         series = table.frame[column]
         n = series.drop_nulls().n_unique() if column not in table.multivalued else 2

@@ -10,9 +10,12 @@ from counterplay.display import Shown, value_first
 from counterplay.evaluation.audience_records import Segments, UserSample
 from counterplay.evaluation.record_kinds import Key as Key
 from counterplay.evaluation.record_kinds import Kind as Kind
-from counterplay.evaluation.record_kinds import Number, OfCandidate, OfMetric, Text
+from counterplay.evaluation.record_kinds import Number as Number
+from counterplay.evaluation.record_kinds import OfCandidate
+from counterplay.evaluation.record_kinds import OfMetric as OfMetric
 from counterplay.evaluation.record_kinds import Record as Record
 from counterplay.evaluation.record_kinds import Settings as Settings
+from counterplay.evaluation.record_kinds import Text as Text
 from counterplay.evaluation.record_kinds import read_as as read_as
 from counterplay.evaluation.record_kinds import validated as validated
 from counterplay.metrics.comparison import beyond_chance

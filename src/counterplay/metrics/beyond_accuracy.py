@@ -109,7 +109,7 @@ def with_interval(
     """
     above, below = _both(numerators, denominators)
     if not len(above) or not below.sum():
-        return 0, *([float("nan")] * 3)
+        return 0, np.nan, np.nan, np.nan
     resamples = bootstrap(above, below, np.arange(len(above)), rng, n_resamples=n_resamples)
     low, high = interval(resamples[:, 0], level)
     return len(above), float(above.sum() / below.sum()), float(low), float(high)

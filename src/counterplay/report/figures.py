@@ -234,7 +234,7 @@ def leads(
     for state, (tint, shape) in STATES.items():
         own = [n for n, (_, _, *ends) in enumerate(points) if state_of(*ends) == state]
         values = [points[n][1] for n in own]
-        low, high = ([points[n][end] for n in own] for end in (2, 3))
+        low, high = [points[n][2] for n in own], [points[n][3] for n in own]
         shown = [
             f"{text(points[n][0])}<br>{number(points[n][1], '+')}<br>"
             f"{interval(points[n][2], points[n][3], '+')}<br>{state}"
