@@ -203,10 +203,10 @@ def test_studies_side_by_side(tmp_path: Path, run: Run) -> None:
     assert list(records) == ["<b>one", "other"]
     page = out.read_text(encoding="utf-8")
     assert "<b>one" not in page
-    for place, record in enumerate(records.values()):
+    for n, record in enumerate(records.values()):
         assert unescape(page).count(record["verdict"]["headline"]) >= 2
-        assert f'href="#study-{place}"' in page
-        assert f'id="lead-{place}-0"' in page
+        assert f'href="#study-{n}"' in page
+        assert f'id="lead-{n}-0"' in page
         for each in record["evaluation"]["estimates"]:
             if each["metric"] == "hit" and each["estimator"] == record["verdict"]["estimator"]:
                 assert page.count(f"{each['value']:.4f}") >= 2
