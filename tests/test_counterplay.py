@@ -22,8 +22,8 @@ TOP = {
     "compare", "evaluate", "prepare", "read", "recommend", "run", "train", "tune", "write_report",
 }  # fmt: skip
 ROOMS = {
-    "data", "evaluation", "learning", "metrics", "models", "runs", "serving", "simulation", "study",
-    "testing", "tuning",
+    "data", "evaluation", "learning", "metrics", "models", "report", "runs", "serving",
+    "simulation", "study", "testing", "tuning",
 }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from . import evaluation as evaluation
 from . import learning as learning
 from . import metrics as metrics
 from . import models as models
+from . import report as report
 from . import runs as runs
 from . import serving as serving
 from . import simulation as simulation

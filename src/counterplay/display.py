@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 RANGE = ("low", "mean", "high")
 NOTHING = "–"
+_FIRST = ("value", "low", "high", "candidate", "first")  # of a frame
+_LAST = ("n", "second", "estimator", "metric", "k")
 _LONGEST = 80  # characters of a cell
 _LEFT = ' style="text-align: left"'  # notebooks put numbers and words to the right
 
@@ -137,6 +139,22 @@ def flat(
         else:
             columns[name] = value
     return columns
+
+
+def value_first(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of a frame so that what a terminal shows of it is what one looks for.
+
+    The value and its ends come first and then whose they are; what it is of comes last, since
+    frames that are too wide are shown without their middle.
+
+    Example:
+        >>> list(value_first({"k": 10, "level": 0.95, "value": 1, "candidate": "a", "low": 0}))
+        ['value', 'low', 'candidate', 'level', 'k']
+    """
+    first = [name for name in _FIRST if name in row]
+    last = [name for name in _LAST if name in row]
+    middle = [name for name in row if name not in _FIRST and name not in _LAST]
+    return {name: row[name] for name in (*first, *middle, *last)}
 
 
 def named(metric: str, k: int) -> str:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import warnings
@@ -128,7 +129,7 @@ def test_bad_input_is_one_sentence(folder: Path, tmp_path: Path, run: Run) -> No
         ((tmp_path / "broken",), "must be the record of a run"),
         ((tmp_path / "strange",), "in format 2; found format None; train again"),
         ((tmp_path / "study",), "study"),
-        ((tmp_path / "study", erm), "name it alone"),
+        ((tmp_path / "study", erm), "name studies alone, or runs alone"),
         ((tmp_path / "study", "--evaluation", folder / "result.json"), "leave it out"),
         ((erm, folder / "acl" / ".." / "erm"), "name each once"),
         ((erm, "--evaluation", tmp_path / "none.json"), "found nothing there; write it again"),
@@ -175,17 +176,47 @@ def test_a_study(kind: str, tmp_path: Path, run: Run) -> None:
     for each in study.record.evaluation.estimates:
         assert f"{each.value:.4f}" in page
     chapters = {
-        "glossary",
-        "estimates",
-        "differences",
-        "sensitivity",
-        "training",
-        "exposure",
-        "data",
-        "origin",
-    }
-    chapters |= {"online"} if kind == "world" else set()
+        "reservations", "next", "glance", "estimates", "differences", "segments", "users",
+        "sensitivity", "training", "exposure", "data", "origin",
+    }  # fmt: skip
+    chapters |= {"online", "quality"} if kind == "world" else set()
     assert set(re.findall(r'<section id="(\w+)"', page)) == chapters
+
+
+def test_studies_side_by_side(tmp_path: Path, run: Run) -> None:
+    places = [tmp_path / each / name for each, name in (("a", "<b>one"), ("b", "other"))]
+    for seed, place in enumerate(places):
+        rng = np.random.default_rng(seed)
+        columns = {"user": rng.integers(0, 20, 300), "item": rng.integers(0, 40, 300)}
+        settings = {"candidates": ("pop", "knn"), "evaluation": {"n_resamples": 200}}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cp.CounterplayWarning)
+            cp.run(
+                pl.DataFrame(columns | {"time": np.arange(300)}),
+                place,
+                StudyConfig.model_validate(settings),
+            )
+    out = tmp_path / "both.html"
+    outcome = run("report", *places, "--out", out, "--json")
+    assert outcome.code == 0, outcome.err
+    records = json.loads(outcome.out)["studies"]
+    assert list(records) == ["<b>one", "other"]
+    page = out.read_text(encoding="utf-8")
+    assert "<b>one" not in page
+    for n, record in enumerate(records.values()):
+        assert unescape(page).count(record["verdict"]["headline"]) >= 2
+        assert f'href="#study-{n}"' in page
+        assert f'id="lead-{n}-0"' in page
+        for each in record["evaluation"]["estimates"]:
+            if each["metric"] == "hit" and each["estimator"] == record["verdict"]["estimator"]:
+                assert page.count(f"{each['value']:.4f}") >= 2
+    outcome = run("report", places[0], places[0], "--out", out)
+    assert one_sentence(outcome)
+    assert "each study once" in outcome.err
+    twins = tmp_path / "twin" / "other"
+    shutil.copytree(places[1], twins)
+    assert run("report", places[1], twins, "--out", out).code == 0
+    assert str(twins) in out.read_text(encoding="utf-8")
 
 
 def test_the_command_loads_nothing_heavy() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -114,7 +115,9 @@ def found(split: cp.Split) -> dict[str, Any]:
 
 def test_the_result_is_plain_and_complete(found: dict[str, Any], split: cp.Split) -> None:
     assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert list(found) == ["propensities", "popularity", "by_decile", "calibration"]
+    parts = ["propensities", "popularity", "by_decile", "calibration", "segments", "sample"]
+    assert list(found) == parts
+    assert found["segments"] is found["sample"] is None, "they were not asked for"
     assert found["calibration"] == []
     assert [(each["estimator"], each["candidate"]) for each in found["propensities"]] == [
         ("popularity", None),
@@ -130,6 +133,7 @@ def test_the_result_is_plain_and_complete(found: dict[str, Any], split: cp.Split
     for each in found["popularity"]["recommended"]:
         assert list(each) == [
             "candidate", "k", "n_users", "shares", "mean_popularity", "coverage", "gini",
+            "measures",
         ]  # fmt: skip
     for each in found["by_decile"]:
         assert list(each) == [
@@ -200,8 +204,15 @@ def test_the_same_seed_gives_the_same_and_another_other_intervals(
         for seed in (0, 1)
     )
     assert again == found
+    found = copy.deepcopy(found)
     assert other["by_decile"] != found["by_decile"]
-    assert other["popularity"] == found["popularity"]
+    for one, another in zip(
+        found["popularity"]["recommended"], other["popularity"]["recommended"], strict=True
+    ):
+        measures, others = one.pop("measures"), another.pop("measures")
+        assert [each["value"] for each in measures] == [each["value"] for each in others]
+        assert measures != others
+        assert one == another
 
 
 def test_alike_candidates_have_alike_diagnostics(split: cp.Split) -> None:

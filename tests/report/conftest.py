@@ -280,6 +280,15 @@ def _diagnostics(names: tuple[str, ...]) -> Values:
                 "mean_popularity": 612.3 - 100 * (place % 4),
                 "coverage": 0.11 + 0.1 * (place % 4),
                 "gini": 0.93 - 0.05 * (place % 4),
+                "measures": [
+                    {"name": kind, "n": 1990, "value": value, "low": value - 0.1}
+                    | {"high": value + 0.1, "level": 0.95}
+                    for kind, value in (
+                        ("novelty", 3.1 + place % 4),
+                        ("diversity", 0.61 + 0.05 * (place % 4)),
+                        ("popularity lift", 0.52 - 0.3 * (place % 4)),
+                    )
+                ],
             }
         )
     by_decile = [
@@ -322,6 +331,73 @@ def _diagnostics(names: tuple[str, ...]) -> Values:
                 ("popularity", 0.4312, 0.05),
                 ("opponent", 0.3977, -0.1),
             )
+        ],
+        "segments": _segments(names),
+        "sample": make_sample(names),
+    }
+
+
+def _segments(names: tuple[str, ...]) -> Values:
+    kinds = [("activity of users", f"{n} to {n + 9} training rows") for n in (1, 11, 21)]
+    kinds += [("user feature town", town) for town in ("<b>Oslo</b>", "Rome")]
+    found = [
+        {
+            "of": of,
+            "label": label,
+            "n": 100 + place,
+            "n_users": 60 + place,
+            "values": [
+                {
+                    "candidate": name,
+                    "estimator": estimator,
+                    "value": 0.01 * (1 + own + place),
+                    "low": None if own == 0 else 0.005,
+                    "high": None if own == 0 else 0.09,
+                }
+                for estimator in ("opponent", "standard")
+                for own, name in enumerate(names)
+            ],
+            "leads": [
+                {"estimator": estimator, "value": 0.01 * (place - 2), "low": 0.01 * place - 0.025}
+                | {"high": 0.01 * place - 0.015, "decided": place != 2}
+                for estimator in ("opponent", "standard")
+                if len(names) > 1
+            ],
+        }
+        for place, (of, label) in enumerate(kinds)
+    ]
+    second = names[min(2, len(names) - 2)] if len(names) > 1 else None
+    return {
+        "metric": "hit", "k": 10, "level": 0.95, "estimator": "opponent",
+        "first": names[min(3, len(names) - 1)], "second": second,
+        "n_leads": len(found) if second is not None else 0, "segments": found,
+        "left_out": ["item feature title, which is a name"],
+    }  # fmt: skip
+
+
+def make_sample(names: tuple[str, ...], n_users: int = 5, prefix: str = "user ") -> Values:
+    """Return a sample of users; each candidate shows other items, the last what was clicked."""
+    return {
+        "k": 3,
+        "n_users": 400,
+        "feedback": "clicks",
+        "in_order": True,
+        "items": [f"item-{place}" for place in range(9)],
+        "names": [None, *(f"The {place}th" for place in range(1, 9))],
+        "users": [
+            {
+                "user": f"{prefix}{user}",
+                "n_history": 2 + 10 * user,
+                "history": [0, 1],
+                "n_chosen": 1,
+                "chosen": [8],
+                "ratings": None,
+                "lists": {
+                    name: [2 + place % 3, 5, 8 if place == len(names) - 1 else 7][: user + 1]
+                    for place, name in enumerate(names)
+                },
+            }
+            for user in range(n_users)
         ],
     }
 

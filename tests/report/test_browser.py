@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from counterplay.report.page import write_report
+from counterplay.report.page import SECTIONS, write_report
 from counterplay.report.words import interval, metric, number
 from counterplay.study.records import Findings
 
-from .conftest import make_record
+from .conftest import make_record, make_sample, make_values
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -221,7 +222,7 @@ def test_a_chart_is_reached_and_read_by_keyboard(read: Opened) -> None:
         if page.evaluate("() => document.activeElement.classList.contains('drawing')"):
             break
     focused = page.locator(".drawing:focus")
-    assert focused.get_attribute("id") == "map-0"
+    assert focused.get_attribute("id") == "lead-0", "the picture comes first"
     page.locator("#forest-0").focus()
     focused = page.locator(".drawing:focus")
     assert "table below" in (focused.get_attribute("aria-label") or "")
@@ -278,18 +279,138 @@ def test_a_phone_does_not_scroll_sideways(
     browser: Browser, report: Callable[..., Path], tmp_path: Path
 ) -> None:
     long = tuple(f"{'candidate_without_a_space_' * 2}{place}" for place in range(12))
-    phone = {"width": 390, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
+    phone = {"width": 375, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
     with opened(browser, report("phone", long, "x" * 200), **phone) as found:
         page = found.page
         for name in ("forest-0", "bands-0"):
             page.locator(f"#{name}").scroll_into_view_if_needed()
             page.locator(f"#{name}.js-plotly-plot").wait_for()
         width, room = page.evaluate("() => [document.documentElement.scrollWidth, innerWidth]")
-        assert width <= room == 390
+        assert width <= room == 375
         page.evaluate("() => document.querySelectorAll('details').forEach(d => { d.open = true; })")
-        assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= 375
         page.evaluate("() => scrollTo(0, 0)")
         page.screenshot(path=tmp_path / "phone.png")
+        page.locator("#choose-user").select_option("3")
+        assert page.locator("#chosen-user h3").inner_text() == "User user 3"
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= 375
+
+
+def test_a_picture_comes_first_then_the_verdict(read: Opened) -> None:
+    tops = [
+        read.page.locator(each).first.bounding_box()
+        for each in ("#lead-0", ".headline", ".who", "#reservations", "#next", "#map-0")
+    ]
+    places = [box["y"] for box in tops if box is not None]
+    assert len(places) == 6
+    assert places == sorted(places)
+    assert read.page.locator("#lead-0").evaluate("drawing => drawing.data.length") >= 2
+
+
+def test_any_user_is_found_by_id_with_the_keyboard_alone(
+    browser: Browser, report: Callable[..., Path]
+) -> None:
+    with opened(browser, report("whole")) as found:
+        page = found.page
+        person = page.locator("#chosen-user")
+        assert person.locator("h3").inner_text() == "User user 0"
+        find = page.get_by_label("Find by id")
+        find.focus()
+        page.keyboard.type("R 3")
+        assert person.locator("h3").inner_text() == "User user 3"
+        assert page.locator("#found-users").inner_text() == "1 of 5 users of the sample"
+        assert "The 8th (item-8)" in person.inner_text()
+        assert person.locator(".hit").count() == 1
+        cells = person.locator("tbody tr").nth(2).locator("td").all_inner_texts()
+        assert [each.strip() for each in cells[1:4]] == ["The 7th (item-7)"] * 3
+        for _ in range(3):
+            page.keyboard.press("Backspace")
+        page.keyboard.press("Tab")
+        assert page.evaluate("() => document.activeElement.id") == "choose-user"
+        page.keyboard.press("ArrowDown")
+        assert person.locator("h3").inner_text() == "User user 1"
+        page.keyboard.press("Tab")
+        assert page.evaluate("() => document.activeElement.closest('#chosen-user') !== null")
+        find.focus()
+        page.keyboard.type("nobody")
+        assert person.inner_text() == ""
+        assert page.locator("#found-users").inner_text() == "0 of 5 users of the sample"
+
+
+def test_a_wide_table_says_that_it_scrolls(browser: Browser, report: Callable[..., Path]) -> None:
+    def tables(page: Page) -> list[tuple[bool, bool, str]]:
+        found: list[tuple[bool, bool, str]] = page.evaluate(
+            """() => [...document.querySelectorAll(".wide")].filter(each => each.checkVisibility())
+                .map(each => [each.scrollWidth > each.clientWidth + 1,
+                    each.classList.contains("scrolls"),
+                    getComputedStyle(each.querySelector("caption"), "::after").content])"""
+        )
+        return found
+
+    with opened(browser, report("whole"), width=375) as found:
+        page = found.page
+        page.locator("#estimates .scrolls").first.wait_for()
+        narrow = tables(page)
+        page.set_viewport_size({"width": 1280, "height": 900})
+        page.locator("#estimates .wide:not(.scrolls)").first.wait_for()
+        broad = tables(page)
+        assert sum(wide for wide, _, _ in narrow) > sum(wide for wide, _, _ in broad)
+        for wide, told, words in (*narrow, *broad):
+            assert wide == told == ("scroll sideways" in words)
+        page.set_viewport_size({"width": 375, "height": 900})
+        page.locator("#estimates .scrolls").first.focus()
+        page.keyboard.press("ArrowRight")
+        page.wait_for_function("() => document.querySelector('#estimates .scrolls').scrollLeft > 0")
+
+
+def test_everything_is_on_paper(browser: Browser, tmp_path: Path) -> None:
+    pypdf = pytest.importorskip("pypdf", reason="pypdf is not installed")
+    names = tuple(f"a rather long candidate {place}" for place in range(9))
+    record = make_record(names)
+    file = tmp_path / "paper.html"
+    write_report(record, file)
+    with opened(browser, file) as found:
+        page = found.page
+        found.draw_all()
+        page.emulate_media(media="print")
+        page.set_viewport_size({"width": 688, "height": 970})  # A4 without its margins
+        page.locator("html.printing").wait_for()
+        clipped = page.evaluate(
+            """() => [...document.querySelectorAll("table")].filter(each => each.offsetWidth
+                && each.getBoundingClientRect().right > innerWidth + 1)
+                .map(each => each.caption.textContent)"""
+        )
+        assert clipped == []
+        assert page.locator("details:not([open]):not(.numbers)").count() == 0
+        page.emulate_media(media="null")
+        paper = page.pdf(format="A4")
+    (tmp_path / "paper.pdf").write_bytes(paper)
+    pages = pypdf.PdfReader(tmp_path / "paper.pdf").pages
+    text = "".join(each.extract_text() for each in pages)
+    text = re.sub(r"\s+", "", unicodedata.normalize("NFKC", text))  # ﬀ is two letters
+    sections = [make(record) for make in SECTIONS]
+    assert None not in sections
+    assert record.verdict is not None
+    wanted = [text for each in sections if each for text in (each.title, each.reading)]
+    wanted += [record.verdict.headline, "Configuration of the study", "MRR@10", "User user 4"]
+    for said in wanted:
+        assert re.sub(r"\s+", "", unicodedata.normalize("NFKC", said)) in text, said
+    assert "Findbyid" not in text
+
+
+def test_hostile_ids_are_shown_as_text(browser: Browser, tmp_path: Path) -> None:
+    values = make_values()
+    sample = make_sample(("pop", "erm", "ps", "acl"), prefix=HOSTILE[3])
+    sample |= {"names": [HOSTILE[1]] * 9, "items": list(HOSTILE[:1]) * 9}
+    values["evaluation"]["diagnostics"]["sample"] = sample
+    file = tmp_path / "ids.html"
+    write_report(Findings.model_validate(values), file)
+    with opened(browser, file) as found:
+        page = found.page
+        page.locator("#choose-user").select_option("2")
+        assert page.locator("#chosen-user h3").inner_text() == f"User {HOSTILE[3]}2"
+        assert HOSTILE[1] in page.locator("#chosen-user").inner_text()
+        assert page.locator("#users img, #users script, #users b b").count() == 0
 
 
 def test_hostile_names_are_shown_as_text(browser: Browser, report: Callable[..., Path]) -> None:
@@ -318,6 +439,8 @@ def test_without_a_script_the_numbers_are_there(
         page = found.page
         assert page.get_by_text("The charts cannot be drawn here").is_visible()
         assert not page.locator(".panels, .legend").first.is_visible()
+        assert not page.locator(".chooser").is_visible()
+        assert page.get_by_text("User user 4").is_visible()
         page.locator("[data-chart=forest] summary").click()
         assert page.locator("[data-chart=forest] td", has_text="0.0571").is_visible()
 

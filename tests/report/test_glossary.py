@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.learning import methods
 from counterplay.models import names
-from counterplay.report.blocks import Items, Pairs, Part
-from counterplay.report.glossary import glossary_section
+from counterplay.report.glossary import candidates_of, estimators_of
 from counterplay.study.records import Findings
 
 from .conftest import make_values
 
 
-def parts(record: Findings) -> dict[str, Any]:
-    """Give the rows or texts of each part."""
-    section = glossary_section(record)
-    assert section is not None
-    found: dict[str, Any] = {}
-    for part in section.blocks:
-        assert isinstance(part, Part)
-        (block,) = part.blocks
-        assert isinstance(block, Pairs | Items)
-        found[part.title] = block.rows if isinstance(block, Pairs) else block.texts
-    return found
-
-
 def test_each_candidate_has_its_model_and_its_method(record: Findings) -> None:
-    found = parts(record)["Candidates"]
+    found = candidates_of(record)
     assert list(found) == ["pop", "erm", "ps", "acl"]
     for name, sentence in found.items():
         model = "pop" if name == "pop" else "gmf"
@@ -40,26 +24,16 @@ def test_each_candidate_has_its_model_and_its_method(record: Findings) -> None:
 
 
 def test_each_estimator_has_its_title_and_what_it_assumes(record: Findings) -> None:
-    found = parts(record)["Estimators"]
+    found = estimators_of(record)
     assert list(found) == ["standard", "popularity", "opponent", "oracle"]
     for name, sentence in found.items():
         assert sentence == f"{ESTIMATORS[name].title}. It {ESTIMATORS[name].assumes}"
 
 
-def test_a_reservation_stands_once_and_is_absent_where_there_is_none(record: Findings) -> None:
-    values = make_values()
-    values["evaluation"]["notes"] *= 2
-    found = parts(Findings.model_validate(values))
-    assert found["With reservations"] == ["opponent: 1% of the rows carry 8% of the weight"]
-    values["evaluation"]["notes"] = []
-    assert "With reservations" not in parts(Findings.model_validate(values))
-    assert list(parts(record)) == ["Candidates", "Estimators", "With reservations"]
-
-
 def test_what_was_not_trained_here_is_told_from_the_old_system() -> None:
     values = make_values(("pop", "old system", "ours"))
     values["runs"] = values["runs"][:1]
-    found = parts(Findings.model_validate(values))["Candidates"]
+    found = candidates_of(Findings.model_validate(values))
     assert "collected the log" in found["old system"]
     assert "scores" in found["ours"]
     assert "collected the log" not in found["ours"]
@@ -76,11 +50,12 @@ def test_a_model_and_a_method_of_ones_own_go_by_their_names() -> None:
     )
     record = Findings.model_validate(values)
     record = record.model_copy(update={"runs": (run.model_copy(update={"configuration": config}),)})
-    assert parts(record)["Candidates"]["acl"] == "the model new. It learnt by the method mine:Own."
+    assert candidates_of(record)["acl"] == "the model new. It learnt by the method mine:Own."
 
 
 def test_nothing_is_said_of_nothing() -> None:
-    assert glossary_section(Findings(name="empty")) is None
+    empty = Findings(name="empty")
+    assert candidates_of(empty) == estimators_of(empty) == {}
 
 
 def test_only_known_models_and_methods_are_described() -> None:

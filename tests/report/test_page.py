@@ -22,7 +22,7 @@ from counterplay.study.records import Findings
 
 from .conftest import CANDIDATES, Values, make_record, make_values
 
-VOID = {"meta", "link", "br"}
+VOID = {"meta", "link", "br", "input"}
 
 
 class Page(HTMLParser):
@@ -69,33 +69,74 @@ def headings(page: str) -> list[str]:
 
 def test_a_whole_record_has_every_chapter(record: Findings) -> None:
     page = render(record)
-    chapters = [
-        "What was compared",
+    assert headings(page) == [
+        "With reservations",
+        "Next steps",
+        "At a glance: what each estimator says",
         "Where the lead holds",
         "Candidates by estimators",
         "Paired differences",
+        "For whom the lead holds",
+        "Look at users",
+        "Beyond accuracy",
         "Sensitivity to exposure",
         "The online test",
-        "The game, epoch by epoch",
         "Exposure",
         "The data",
         "How to get these numbers again",
+        "Appendix: the game, epoch by epoch",
     ]
-    assert [each for each in headings(page) if each in chapters] == chapters
     assert len(page.encode()) < 6_000_000
     assert Page(page).open == []
 
 
-def test_text_comes_before_charts_and_scripts(record: Findings) -> None:
+def test_one_picture_then_words_then_reservations_then_charts(record: Findings) -> None:
     page = render(record)
     assert record.verdict is not None
     assert record.evaluation is not None
-    places = [page.index(each) for each in (
-        record.verdict.headline, "At a glance", 'id="glossary"', record.evaluation.notes[0],
-        'id="worst-case"', 'class="drawing"',
-        'id="figures"', 'id="plotly"',
-    )]  # fmt: skip
-    assert places == sorted(places)
+    drawings = [found.start() for found in re.finditer('class="drawing"', page)]
+    places = [drawings[0], *(page.index(each) for each in (
+        record.verdict.headline, "The candidates: what might be shipped",
+        'id="reservations"', record.evaluation.notes[0], 'id="next"', 'id="glance"',
+    )), drawings[1], *(page.index(each) for each in (
+        'id="worst-case"', 'id="training"', 'id="people"', 'id="figures"', 'id="plotly"',
+    ))]  # fmt: skip
+    assert places[:8] == sorted(places[:8])
+    assert places[8:] == sorted(places[8:])
+    assert page.index('id="training"') > page.index('id="origin"'), "β is in an appendix"
+
+
+@pytest.mark.parametrize("headline", ["Ship b.", "One. Two.", "One. Two. Three.", "A, 0.5 of b."])
+def test_the_top_has_three_sentences_at_most(headline: str, values: Values) -> None:
+    values["verdict"] |= {"headline": headline, "reservations": ["First.", "Second.", "Third."]}
+    values["verdict"]["sentences"] = ["Says.", "Turns.", "Truly."]
+    page = render(Findings.model_validate(values))
+    top = page[page.index('<p class="headline"') :].partition("<details")[0]
+    said = re.findall(r"<p.*?>(.*?)</p>", top)
+    text = " ".join(said)
+    assert len(re.findall(r"[.](?= |$)", text)) <= 3
+    assert said[0] == headline
+    for each in ("First.", "Second.", "Third.", "Turns.", "Truly."):
+        assert page.count(f">{each}<") >= 1, "nothing is lost"
+
+
+def test_next_steps_are_those_of_the_verdict_and_what_always_helps(values: Values) -> None:
+    values["verdict"] |= {"next_steps": ["Still in the race: a, b."], "recommended": None}
+    page = Page(render(Findings.model_validate(values))).text
+    assert "Still in the race: a, b." in page
+    assert "Test acl online" not in page
+    assert "Look at what each candidate would show some users" in page
+    assert "Test acl online" in Page(render(make_record())).text
+    values["evaluation"]["diagnostics"]["sample"] = None
+    assert "Look at what each" not in Page(render(Findings.model_validate(values))).text
+
+
+def test_a_reservation_stands_once_and_is_absent_where_there_is_none(values: Values) -> None:
+    values["evaluation"]["notes"] *= 2
+    page = render(Findings.model_validate(values))
+    assert page.count("<li>opponent: 1% of the rows carry 8% of the weight</li>") == 1
+    values["evaluation"]["notes"] = []
+    assert "With reservations" not in render(Findings.model_validate(values))
 
 
 def test_every_number_of_the_evaluation_is_there_as_text(record: Findings) -> None:
@@ -152,8 +193,10 @@ def test_an_undecided_verdict_recommends_nobody_and_shows_who_leads(record: Find
     text = Page(render(record)).text
     assert "Undecided: so it is." in text
     assert "would ship" not in text
-    assert "beyond chance" not in text.split("Candidates by estimators")[0]
-    pairs = [cell for cell in Page(render(record)).cells if " − " in cell]
+    glance = text.split("At a glance: what each estimator says")[2]  # the first is a link
+    assert "beyond chance" not in glance.split("Where the lead holds")[0]
+    cells = Page(render(record)).cells
+    pairs = [cell for cell in cells[cells.index("first − second") :] if " − " in cell]
     assert pairs[0] == "first − second"
     assert all(verdict["leader"] in pair for pair in pairs[1:4])
 
@@ -225,7 +268,9 @@ def test_nothing_is_fetched(record: Findings) -> None:
 def test_runs_alone_are_a_report(place: int, record: Findings) -> None:
     run = record.runs[place]
     page = render(Findings(name="shop", runs=(run,)))
-    assert headings(page) == ["The game, epoch by epoch", "How to get these numbers again"]
+    assert headings(page) == [
+        "How to get these numbers again", "Appendix: the game, epoch by epoch",
+    ]  # fmt: skip
     assert "Nothing has been evaluated on test rows yet" in page
     assert "At a glance" not in page
     game = run.configuration.method == "acl"
@@ -313,6 +358,8 @@ def test_any_part_may_be_missing(gone: set[str]) -> None:
 def test_any_diagnostic_may_be_empty(data: st.DataObject) -> None:
     values = make_values(("a",))
     lists = ("bands", "comparisons", "notes"), ("propensities", "by_decile", "calibration")
+    for name in data.draw(st.sets(st.sampled_from(("segments", "sample")))):
+        del values["evaluation"]["diagnostics"][name]
     evaluation = values["evaluation"]
     for part, names in zip((evaluation, evaluation["diagnostics"]), lists, strict=True):
         for name in data.draw(st.sets(st.sampled_from(names))):

@@ -131,6 +131,40 @@ def test_who_is_ahead_beyond_chance_is_recommended(log: Path, tmp_path: Path) ->
         assert (each["p"] <= 1 - each["level"]) == known_0
 
 
+def test_it_draws_and_reports_itself(study: Study, tmp_path: Path) -> None:
+    leader = study.record.verdict.leader
+    assert study.plot().layout.title.text == f"Lead of {leader} over each rival in Hit@10"
+    page = study.report(tmp_path / "page.html")
+    assert page == tmp_path / "page.html"
+    assert study.record.verdict.leader in page.read_text(encoding="utf-8")
+    for frame, own in ((study.estimates, "candidate"), (study.comparisons, "first")):
+        assert frame.columns[:4] == ["value", "low", "high", own]
+    assert study.bands.columns[:3] == ["low", "high", "candidate"]
+
+
+def test_a_sample_of_users_is_kept_or_nobody(log: Path, tmp_path: Path, study: Study) -> None:
+    found = study.record.evaluation.diagnostics
+    assert found is not None
+    assert found.sample is not None
+    assert found.segments is not None
+    assert 0 < len(found.sample.users) <= 50
+    assert found.segments.first == study.record.verdict.leader
+    assert found.segments.estimator == study.record.verdict.estimator
+    nobody = module.run(log, tmp_path / "nobody", quick(sample_users=0))
+    diagnostics = nobody.record.evaluation.diagnostics
+    assert diagnostics is not None
+    assert diagnostics.sample is None
+
+
+def test_a_study_from_before_a_setting_goes_on(study: Study, log: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    shutil.copytree(study.folder, old)
+    plan = json.loads((old / "plan.json").read_text(encoding="utf-8"))
+    del plan["configuration"]["sample_users"], plan["digest"]
+    write_json(plan, old / "plan.json")
+    assert module.run(log, old, quick()).record == study.record
+
+
 def test_it_shows_itself_without_markup_of_the_log(study: Study) -> None:
     assert study.record.name == "<b>log"
     shown = study._repr_html_()

@@ -1,4 +1,4 @@
-"""`counterplay report`: one HTML page of a study, or of runs."""
+"""`counterplay report`: one HTML page of a study, of several side by side, or of runs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from counterplay.evaluation.records import EvaluationRecord
-    from counterplay.study.records import Findings
+    from counterplay.study.records import Findings, StudyRecord
 
 
 def report(
     paths: Annotated[
         list[Path],
-        typer.Argument(help="One study directory, or run directories."),
+        typer.Argument(help="Study directories (several are compared), or run directories."),
     ],
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
     evaluation: Annotated[
@@ -31,29 +31,41 @@ def report(
 ) -> None:
     """Write an HTML report: results, their uncertainty, and the data and commands behind them.
 
+    Several studies are put side by side on one page.
+
     Example: counterplay report runs/erm runs/game --evaluation result.json --out report.html
     """
     check_out(out, evaluation, ending=".html")
-    record = _study(paths, evaluation) or _runs(paths, evaluation)
+    studies = _studies(paths, evaluation)
+    runs = None if studies else _runs(paths, evaluation)
     from counterplay.report.page import write_report
+    from counterplay.report.several import write_studies
 
-    write_report(record, out)
+    if len(studies) > 1:
+        write_studies(studies, out)
+        name = ", ".join(studies)
+        found = {"studies": {each: record.to_dict() for each, record in studies.items()}}
+    else:
+        record = runs or next(iter(studies.values()))
+        write_report(record, out)
+        name, found = record.name, record.to_dict()
     if as_json:
-        console.print_json(record.to_dict())
+        console.print_json(found)
     else:
         size = f"{out.stat().st_size / 1e6:.1f} MB, opens in any browser, offline"
-        console.print_pairs({"report": record.name, "written to": f"{out}; {size}"})
+        console.print_pairs({"report": name, "written to": f"{out}; {size}"})
 
 
-def _study(paths: list[Path], evaluation: Path | None) -> Findings | None:
-    """Return the record of a study, if it is one that is named."""
+def _studies(paths: list[Path], evaluation: Path | None) -> dict[str, StudyRecord]:
+    """Return the records of the studies that are named, if they are studies."""
     studies = [path for path in paths if (path / "study.json").is_file()]
     if not studies:
-        return None
-    if len(paths) > 1:
+        return {}
+    if len(studies) < len(paths):
+        other = next(path for path in paths if path not in studies)
         raise ConfigError(
-            f"a report is of one study, or of runs; found the study '{studies[0]}' and "
-            f"{len(paths) - 1} more; name it alone"
+            f"a report is of studies, or of runs; found the study '{studies[0]}' beside '{other}', "
+            "which is none; name studies alone, or runs alone"
         )
     if evaluation is not None:
         raise ConfigError(
@@ -61,7 +73,18 @@ def _study(paths: list[Path], evaluation: Path | None) -> Findings | None:
         )
     from counterplay.study.records import study_record
 
-    return study_record(studies[0])
+    return {
+        name: study_record(path) for name, path in zip(_names(paths, "study"), paths, strict=True)
+    }
+
+
+def _names(paths: list[Path], what: str) -> list[str]:
+    """Return what folders are called, their paths where that is not enough; refuse one twice."""
+    if len({path.resolve() for path in paths}) < len(paths):
+        named = ", ".join(str(path) for path in paths)
+        raise ConfigError(f"a report has each {what} once; found {named}; name each once")
+    names = [path.resolve().name for path in paths]
+    return names if len(set(names)) == len(names) else [str(path) for path in paths]
 
 
 def _runs(paths: list[Path], evaluation: Path | None) -> Findings:
@@ -73,16 +96,11 @@ def _runs(paths: list[Path], evaluation: Path | None) -> Findings:
                 "a report is of a folder with a study.json or a run.json; found "
                 f"{found} at '{path}'; name a study, or runs that have been trained"
             )
-    if len({path.resolve() for path in paths}) < len(paths):
-        named = ", ".join(str(path) for path in paths)
-        raise ConfigError(f"a report has each run once; found {named}; name each once")
+    names = _names(paths, "run")
     from counterplay.runs.config import training_command
     from counterplay.runs.record import read_record
     from counterplay.study.records import Findings, NamedRun
 
-    names = [path.resolve().name for path in paths]
-    if len(set(names)) < len(names):
-        names = [str(path) for path in paths]
     runs = [
         NamedRun(name=name, **dict(read_record(path)))
         for name, path in zip(names, paths, strict=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counterplay.evaluation.estimators import ESTIMATORS
+from counterplay.evaluation.list_measures import list_measures
 from counterplay.evaluation.records import (
     Calibration,
     DecileMean,
@@ -15,6 +16,8 @@ from counterplay.evaluation.records import (
     Recommended,
     Spread,
 )
+from counterplay.evaluation.sample import user_sample
+from counterplay.evaluation.segments import segments
 from counterplay.metrics.exposure import (
     calibration,
     deciles_of_items,
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.evaluation.propensities import Contestant
+    from counterplay.evaluation.segments import Followed
     from counterplay.evaluation.stage import Stage
 
 Weights = list[tuple[str, str | None, "NDArray[np.float64]"]]  # estimator, candidate, and theirs
@@ -42,7 +46,14 @@ _MOST_USERS = 10_000  # whose lists are looked at
 _N_RESAMPLES = 200  # an interval for the eye
 
 
-def diagnostics(stage: Stage, contestants: Sequence[Contestant], *, k: int = 10) -> Diagnostics:
+def diagnostics(
+    stage: Stage,
+    contestants: Sequence[Contestant],
+    *,
+    k: int = 10,
+    follows: Followed | None = None,
+    n_sampled: int = 0,
+) -> Diagnostics:
     """Return the diagnostics of an evaluation.
 
     - propensities: how those of each estimator are spread; candidate is None where all share them.
@@ -51,6 +62,8 @@ def diagnostics(stage: Stage, contestants: Sequence[Contestant], *, k: int = 10)
       and all are where ratings are predicted.
     - by_decile: the plain mean of each metric, by the decile of the row's item.
     - calibration: propensities against the true ones, in a world; else empty.
+    - segments: the metric that decides by part of the audience, where it is said what is followed.
+    - sample: `n_sampled` users with what they did and what each candidate would show them.
     """
     train = stage.train
     events = np.bincount(train.item, minlength=train.n_items)
@@ -70,6 +83,8 @@ def diagnostics(stage: Stage, contestants: Sequence[Contestant], *, k: int = 10)
         popularity=Popularity.model_validate(popularity),
         by_decile=_by_decile(stage, contestants, deciles),
         calibration=_calibration(stage, weights),
+        segments=None if follows is None else segments(stage, contestants, follows),
+        sample=user_sample(stage, contestants, k=k, n_users=n_sampled) if n_sampled else None,
     )
 
 
@@ -101,11 +116,13 @@ def _recommended(
         rng = stage.streams.numpy("diagnostics", "users")
         users = np.sort(rng.choice(users, _MOST_USERS, replace=False))
     found = []
+    measures = list_measures(stage, users)
     for each in contestants:
         lists, _ = top_k(each.scores, users, stage.seen, k, memory=stage.config.memory)
         popularity = popularity_of_lists(lists, deciles, events)
         if popularity is not None:
-            found.append(Recommended(candidate=each.name, k=k, n_users=len(users), **popularity))
+            popularity |= {"k": k, "n_users": len(users), "measures": measures(lists)}
+            found.append(Recommended(candidate=each.name, **popularity))
     return found
 
 

@@ -2,90 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    WrapValidator,
-    model_serializer,
-)
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from counterplay.data.files import read_json
-from counterplay.display import Convertible, Shown, flat
-from counterplay.errors import DataError
+from counterplay.display import Shown, value_first
+from counterplay.evaluation.audience_records import Segments, UserSample
+from counterplay.evaluation.record_kinds import Key as Key
+from counterplay.evaluation.record_kinds import Kind as Kind
+from counterplay.evaluation.record_kinds import Number as Number
+from counterplay.evaluation.record_kinds import OfCandidate
+from counterplay.evaluation.record_kinds import OfMetric as OfMetric
+from counterplay.evaluation.record_kinds import Record as Record
+from counterplay.evaluation.record_kinds import Settings as Settings
+from counterplay.evaluation.record_kinds import Text as Text
+from counterplay.evaluation.record_kinds import read_as as read_as
+from counterplay.evaluation.record_kinds import validated as validated
 from counterplay.metrics.comparison import beyond_chance
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from plotly.graph_objects import Figure  # type: ignore[import-untyped]
 
-Text = Annotated[  # names come from paths, which may hold half a character; pydantic refuses those
-    str, WrapValidator(lambda value, check: value if isinstance(value, str) else check(value))
-]
-Number = float | None  # None where there is none, such as an interval of one user
-Settings = dict[str, Any]  # shown, not computed with: own estimators have settings of their own
 Group = Literal["warm", "cold"]  # rows of users with training rows, and without
-Key = tuple[str, int]  # a metric and its cutoff
-
-
-class Record(Convertible, BaseModel):
-    """What is written down: complete, unchanging, and nothing besides."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        return self.model_dump()
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one row of flat values."""
-        return [flat(self.to_dict())]
-
-
-Kind = TypeVar("Kind", bound=Record)
-
-
-def validated(kind: type[Kind], values: dict[str, Any], path: Path, what: str, remedy: str) -> Kind:
-    """Return the record of plain values; refuse others, and name the first that is wrong."""
-    try:
-        return kind.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise DataError(
-            f"'{path}' must be {what}; found that {place} is none of it "
-            f"({first['msg'].lower()}); {remedy}"
-        ) from None
-
-
-def read_as(
-    kind: type[Kind], path: Path, what: str, *, remedy: str, may_lack_seal: bool = False
-) -> Kind:
-    """Read a record of a kind from its file."""
-    values = read_json(path, what, remedy=remedy, may_lack_seal=may_lack_seal)
-    return validated(kind, values, path, what, remedy)
-
-
-class OfMetric(Record):
-    """What is of a metric and its cutoff."""
-
-    metric: str
-    k: int
-
-    @property
-    def key(self) -> Key:
-        """The metric and its cutoff."""
-        return self.metric, self.k
-
-
-class _Candidate(Record):
-    candidate: Text
-
-
-class _Group(_Candidate):
-    rows: Group
 
 
 class EstimateRecord(OfMetric):
@@ -103,12 +41,14 @@ class EstimateRecord(OfMetric):
     normalised: bool
 
 
-class CandidateEstimate(EstimateRecord, _Candidate):
+class CandidateEstimate(EstimateRecord, OfCandidate):
     """The estimate of a candidate."""
 
 
-class GroupEstimate(EstimateRecord, _Group):
+class GroupEstimate(EstimateRecord, OfCandidate):
     """The estimate of a candidate on the rows of users with training rows, or without."""
+
+    rows: Group
 
 
 class ColdRows(Record):
@@ -119,7 +59,7 @@ class ColdRows(Record):
     estimates: tuple[GroupEstimate, ...]
 
 
-class Band(OfMetric, _Candidate):
+class Band(OfMetric, OfCandidate):
     """What an estimate could be if the odds of exposure were off by a factor `gamma`."""
 
     estimator: str
@@ -230,8 +170,19 @@ class Decile(Record):
     logged: float
 
 
-class Recommended(_Candidate):
-    """How popular the items of a candidate's lists are."""
+class ListMeasure(Record):
+    """A mean over the lists of `n` users, or a ratio of two such means."""
+
+    name: Literal["novelty", "diversity", "popularity lift"]
+    n: int
+    value: Number
+    low: Number
+    high: Number
+    level: float
+
+
+class Recommended(OfCandidate):
+    """How popular, how new and how varied the items of a candidate's lists are."""
 
     k: int
     n_users: int
@@ -239,6 +190,7 @@ class Recommended(_Candidate):
     mean_popularity: float
     coverage: float
     gini: float
+    measures: tuple[ListMeasure, ...] = ()
 
 
 class Popularity(Record):
@@ -249,7 +201,7 @@ class Popularity(Record):
     logged_mean_popularity: float
 
 
-class DecileMean(OfMetric, _Candidate):
+class DecileMean(OfMetric, OfCandidate):
     """The plain mean of a metric on rows whose items are in a decile."""
 
     decile: int
@@ -281,6 +233,8 @@ class Diagnostics(Record):
     popularity: Popularity
     by_decile: tuple[DecileMean, ...]
     calibration: tuple[Calibration, ...]
+    segments: Segments | None = None
+    sample: UserSample | None = None
 
 
 class SampledUsers(Record):
@@ -314,7 +268,33 @@ class EvaluationRecord(Shown, Record):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a row for each estimate."""
-        return [each.to_dict() for each in self.estimates]
+        return [value_first(each.to_dict()) for each in self.estimates]
+
+    def plot_estimates(self, *, estimator: str | None = None, metric: Key | None = None) -> Figure:
+        """Return estimates with intervals as a figure; see `counterplay.report.plot_estimates`."""
+        import counterplay  # the report's room lies above this one; see docs/decisions
+
+        return counterplay.report.plot_estimates(self, estimator=estimator, metric=metric)
+
+    def plot_differences(
+        self,
+        *,
+        estimator: str | None = None,
+        metric: Key | None = None,
+        candidate: str | None = None,
+    ) -> Figure:
+        """Return paired differences as a figure; see `counterplay.report.plot_differences`."""
+        import counterplay
+
+        return counterplay.report.plot_differences(
+            self, estimator=estimator, metric=metric, candidate=candidate
+        )
+
+    def plot_bands(self, *, estimator: str | None = None, metric: Key | None = None) -> Figure:
+        """Return what estimates could be at each Γ; see `counterplay.report.plot_bands`."""
+        import counterplay
+
+        return counterplay.report.plot_bands(self, estimator=estimator, metric=metric)
 
     def _title(self) -> str:
         names = dict.fromkeys(repr(each.candidate) for each in self.estimates)

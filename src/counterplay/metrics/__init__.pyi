@@ -1,3 +1,6 @@
+from .beyond_accuracy import intra_list_diversity as intra_list_diversity
+from .beyond_accuracy import novelty as novelty
+from .beyond_accuracy import popularity_lift as popularity_lift
 from .certificate import certificates as certificates
 from .click_model import ClickModel as ClickModel
 from .click_model import Exposures as Exposures

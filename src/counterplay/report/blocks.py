@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence, Set
+    from collections.abc import Iterator, Sequence, Set
 
 _BRIEF, _SENTENCE = 16, 40  # characters of a cell: up to one it is never folded, from one on wide
 
@@ -147,6 +147,64 @@ class Chart(_Block):
 
 
 @dataclass(frozen=True, slots=True)
+class Card:
+    """What an estimator, or the truth, puts first; `right` is None where nobody knows the truth."""
+
+    name: str
+    verb: str
+    candidate: str
+    value: str
+    interval: str = ""
+    notes: tuple[str, ...] = ()
+    right: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cards(_Block):
+    """Choices beside each other; `truth` is the name of the one that is no estimator."""
+
+    cards: Sequence[Card]
+    truth: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An item of a user's list: how it is called, and whether the user chose it."""
+
+    name: str
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A user: what they did, what came, and what each candidate would show, place by place."""
+
+    name: str
+    history: Sequence[str]
+    more: int
+    chosen: Sequence[str]
+    lists: dict[str, Sequence[Shown]]
+
+    @property
+    def places(self) -> list[list[Shown | None]]:
+        """Return the lists row by row, None where one has ended."""
+        n = max((len(each) for each in self.lists.values()), default=0)
+        return [
+            [each[place] if place < len(each) else None for each in self.lists.values()]
+            for place in range(n)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class People(_Block):
+    """Some users as they are, and the data of all of a sample, to choose from by their ids."""
+
+    people: Sequence[Person]
+    data: dict[str, Any]
+    came: str
+
+
+@dataclass(frozen=True, slots=True)
 class Fold(_Block):
     """Blocks that are shown when asked for."""
 
@@ -162,7 +220,7 @@ class Part(_Block):
     blocks: Sequence[Block]
 
 
-Block = Prose | Pairs | Items | Tree | Code | Table | Matrix | Chart | Fold | Part
+Block = Prose | Pairs | Items | Tree | Code | Table | Matrix | Chart | Cards | People | Fold | Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +233,14 @@ class Section:
     blocks: Sequence[Block]
 
 
+def blocks_in(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Yield all blocks, also those in folds and parts."""
+    for block in blocks:
+        yield block
+        if isinstance(block, Fold | Part):
+            yield from blocks_in(block.blocks)
+
+
 def charts_of(blocks: Sequence[Block]) -> list[Chart]:
     """Return all charts, also those in folds and parts."""
-    found: list[Chart] = []
-    for block in blocks:
-        if isinstance(block, Chart):
-            found.append(block)
-        elif isinstance(block, Fold | Part):
-            found += charts_of(block.blocks)
-    return found
+    return [block for block in blocks_in(blocks) if isinstance(block, Chart)]

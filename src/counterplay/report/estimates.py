@@ -15,8 +15,16 @@ from counterplay.report.blocks import (
     Section,
     Table,
 )
-from counterplay.report.summary import best_of
-from counterplay.report.words import NONE, count, ends, measured, metric, number, protocol
+from counterplay.report.words import (
+    NONE,
+    best_of,
+    count,
+    ends,
+    measured,
+    metric,
+    number,
+    protocol,
+)
 
 if TYPE_CHECKING:
     from counterplay.evaluation.records import CandidateEstimate, Key
@@ -32,9 +40,9 @@ def estimates_section(record: Findings) -> Section | None:
         return None
     keys = list(dict.fromkeys([key, *(each.key for each in found.estimates)]))
     first = next(each for each in found.estimates if each.key == key)
-    blocks: list[Block] = [_matrix(record, key), _forest(record, key)]
+    blocks: list[Block] = [matrix(record, key), forest(record, key)]
     if keys[1:]:
-        others = [_matrix(record, each) for each in keys[1:]]
+        others = [matrix(record, each) for each in keys[1:]]
         blocks.append(Fold(f"The other metrics: {', '.join(metric(*k) for k in keys[1:])}", others))
     reading = (
         "Each column is one assumption about what users had been shown, each cell an estimate on "
@@ -44,7 +52,8 @@ def estimates_section(record: Findings) -> Section | None:
     return Section("estimates", "Candidates by estimators", reading, blocks)
 
 
-def _matrix(record: Findings, key: Key) -> Matrix:
+def matrix(record: Findings, key: Key) -> Matrix:
+    """Return the values of a metric, candidates in rows and estimators in columns."""
     found = record.by_estimator(key)
     names = list(dict.fromkeys(name for by_name in found.values() for name in by_name))
     columns: dict[str, str] = {}
@@ -72,7 +81,7 @@ def _size(each: CandidateEstimate) -> str:
     return f"{each.n:,} rows, {count(each.ess)} effective"
 
 
-def _forest(record: Findings, key: Key) -> Chart:
+def forest(record: Findings, key: Key) -> Chart:
     """Return the estimates as dots with intervals, a panel an estimator, on scales of their own."""
     shown, cells, panels = metric(*key), [], []
     for estimator, by_name in record.by_estimator(key).items():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from counterplay.report import figures
 from counterplay.report.blocks import Block, Chart, Panel, Section, Series, Table
-from counterplay.report.popularity import breadth, by_decile, popularity
+from counterplay.report.popularity import by_decile, popularity
 from counterplay.report.words import NONE, count, number, share, short
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def exposure_section(record: Findings) -> Section | None:
     if found.propensities:
         blocks += [_histogram(found.propensities), _sizes(found.propensities)]
     if found.popularity.recommended:
-        blocks += [popularity(record, found.popularity), breadth(found.popularity)]
+        blocks.append(popularity(record, found.popularity))
     if found.by_decile and record.key is not None:
         blocks.append(by_decile(record, found.by_decile, record.key))
     if found.calibration:

@@ -23,6 +23,12 @@ Point = tuple[str, float, float | None, float | None]  # a name, a value and its
 COLOURS = 7  # series-0 … series-6 of the style sheet
 DASHES = ("solid", "dash", "dot", "dashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x")
+AHEAD, UNSURE, BEHIND = "ahead beyond chance", "not told apart", "behind beyond chance"
+STATES = {  # of a difference: colour and symbol, so that it is seen in grey too
+    AHEAD: ("@right", "square"),
+    UNSURE: ("@muted", "square-open"),
+    BEHIND: ("@wrong", "x"),
+}
 _DECADES = 2.5  # on an axis; over more of them only powers of ten are written
 _FOLD, _LINES = 18, 3  # of a name beside an axis
 
@@ -211,9 +217,73 @@ def dots(
                 "error_x": whiskers(values, low, high, tint),
             }
         )
-    shown = [folded(name) for name, *_ in points]
-    lines = len(points) * max(2, *(1 + label.count("<br>") for label in shown))
-    ticks = {"tickvals": list(range(len(points))), "ticktext": shown}
-    y = axis("", range=[len(points) - 0.5, -0.5], showgrid=True, **ticks)
     x = axis(title, nticks=5)
-    return figure([trace for trace in traces if trace["y"]], x, y), 70 + 16 * lines
+    y, height = _names([name for name, *_ in points])
+    return figure([trace for trace in traces if trace["y"]], x, y), height
+
+
+def leads(
+    points: Sequence[Point], title: str, truths: Sequence[float | None] = ()
+) -> tuple[dict[str, Any], int]:
+    """Return differences with their intervals around a line at 0, and the height.
+
+    An interval right of the line is a filled square, one left of it a cross, and one that holds
+    the line an open square, so that they are told apart in grey too; `truths` are upright strokes.
+    """
+    traces: list[dict[str, Any]] = []
+    for state, (tint, shape) in STATES.items():
+        own = [n for n, (_, _, *ends) in enumerate(points) if state_of(*ends) == state]
+        values = [points[n][1] for n in own]
+        low, high = [points[n][2] for n in own], [points[n][3] for n in own]
+        shown = [
+            f"{text(points[n][0])}<br>{number(points[n][1], '+')}<br>"
+            f"{interval(points[n][2], points[n][3], '+')}<br>{state}"
+            for n in own
+        ]
+        mark = {"color": tint, "symbol": shape, "size": 11, "line": {"width": 2, "color": tint}}
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "x": values,
+                "y": own,
+                "hovertext": shown,
+                "hoverinfo": "text",
+                "marker": mark,
+                "error_x": whiskers(values, low, high, tint),
+            }
+        )
+    known = [n for n, value in enumerate(truths) if value is not None]
+    stroke = {"color": "@ink", "symbol": "line-ns-open", "size": 18, "line": {"width": 2}}
+    traces.append(
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [truths[n] for n in known],
+            "y": known,
+            "hovertext": [f"{text(points[n][0])}<br>truth {number(truths[n], '+')}" for n in known],
+            "hoverinfo": "text",
+            "marker": stroke,
+        }
+    )
+    line = {"type": "line", "x0": 0, "x1": 0, "y0": 0, "y1": 1, "yref": "paper"}
+    zero = line | {"line": {"color": "@ink", "width": 1}}
+    y, height = _names([name for name, *_ in points])
+    x = axis(title, nticks=5, tickformat="+")
+    return figure([each for each in traces if each["y"]], x, y, shapes=[zero]), height
+
+
+def state_of(low: float | None, high: float | None) -> str:
+    """Return whether an interval is right of 0, left of it, or holds it."""
+    if low is not None and low > 0:
+        return AHEAD
+    return BEHIND if high is not None and high < 0 else UNSURE
+
+
+def _names(names: Sequence[str]) -> tuple[dict[str, Any], int]:
+    """Return an axis with a name a line, the first at the top, and the height that needs."""
+    shown = [folded(name) for name in names]
+    lines = len(names) * max(2, *(1 + label.count("<br>") for label in shown), 2)
+    ticks = {"tickvals": list(range(len(names))), "ticktext": shown}
+    y = axis("", range=[len(names) - 0.5, -0.5], showgrid=True, **ticks)
+    return y, 70 + 16 * lines

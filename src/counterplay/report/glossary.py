@@ -1,4 +1,4 @@
-"""What was compared: candidates and estimators, a sentence each, and what limits the result."""
+"""What was compared: candidates and estimators, a sentence each."""
 
 from __future__ import annotations
 
@@ -7,37 +7,29 @@ from typing import TYPE_CHECKING
 from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.learning.methods import ABOUT as METHODS
 from counterplay.models.names import ABOUT as MODELS
-from counterplay.report.blocks import Block, Items, Pairs, Part, Section
 
 if TYPE_CHECKING:
     from counterplay.study.records import Findings, NamedRun
 
 
-def glossary_section(record: Findings) -> Section | None:
-    """Return who the candidates are and what the estimators assume, with all reservations."""
+def candidates_of(record: Findings) -> dict[str, str]:
+    """Return who the candidates are, a sentence each; nobody where nothing was evaluated."""
     if not record.estimates:
-        return None
+        return {}
     names = dict.fromkeys(
         [*(each.candidate for each in record.estimates), *(run.name for run in record.runs)]
     )
     runs = {run.name: run for run in record.runs}
-    candidates = {name: _trained(runs[name]) if name in runs else _given(name) for name in names}
-    blocks: list[Block] = [Part("Candidates", [Pairs(candidates)])]
-    estimators = {
+    return {name: _trained(runs[name]) if name in runs else _given(name) for name in names}
+
+
+def estimators_of(record: Findings) -> dict[str, str]:
+    """Return what the estimators are and assume, a sentence each."""
+    return {
         name: f"{ESTIMATORS[name].title}. It {ESTIMATORS[name].assumes}"
         for name in dict.fromkeys(each.estimator for each in record.estimates)
         if name in ESTIMATORS
     }
-    if estimators:
-        blocks.append(Part("Estimators", [Pairs(estimators)]))
-    notes = list(dict.fromkeys(record.evaluation.notes)) if record.evaluation else []
-    if notes:
-        blocks.append(Part("With reservations", [Items(notes)]))
-    reading = (
-        "A candidate is what might be shipped. An estimator is one assumption about what users had "
-        "been shown; the same candidate has another value under each."
-    )
-    return Section("glossary", "What was compared", reading, blocks)
 
 
 def _trained(run: NamedRun) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from counterplay.report import figures
 from counterplay.report.blocks import Chart, Panel, Table
 from counterplay.report.summary import series_of
-from counterplay.report.words import count, ends, measured, metric, number, share, short
+from counterplay.report.words import count, ends, measured, metric, number, share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,19 +59,6 @@ def popularity(record: Findings, found: Popularity) -> Chart:
     panels = [Panel("", figures.figure(traces, x, y, bargap=0.25), 340)]
     title = "Popularity of what is recommended, against what was logged"
     return Chart("popularity", title, reading, panels, [table], series)
-
-
-def breadth(found: Popularity) -> Table:
-    """Return how many different items are recommended, and how unequally."""
-    logged = short(found.logged_mean_popularity)
-    cells = [
-        (each.candidate, f"top {each.k}", count(each.n_users), short(each.mean_popularity),
-         share(each.coverage), number(each.gini))
-        for each in found.recommended
-    ]  # fmt: skip
-    title = f"How broad the recommendations are; mean popularity of what was logged: {logged}"
-    heads = ("candidate", "list", "users", "mean popularity", "items ever recommended", "Gini")
-    return Table.of(title, heads, cells, {"candidate", "list"})
 
 
 def by_decile(record: Findings, found: Sequence[DecileMean], headline: Key) -> Chart:

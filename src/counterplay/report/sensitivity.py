@@ -16,10 +16,18 @@ if TYPE_CHECKING:
 
 def sensitivity_section(record: Findings) -> Section | None:
     """Return the bands of the metric that decides, a panel an estimator."""
-    key = record.key
+    chart = None if record.key is None else bands_chart(record, record.key)
+    if chart is None:
+        return None
+    said = "What the estimates could be if the exposure that they assume were wrong."
+    return Section("sensitivity", "Sensitivity to exposure", said, [*_turns(record), chart])
+
+
+def bands_chart(record: Findings, key: Key) -> Chart | None:
+    """Return the bands of a metric, a panel an estimator; None where there are none."""
     bands = record.evaluation.bands if record.evaluation else ()
     found = [each for each in bands if each.key == key]
-    if not found or key is None:
+    if not found:
         return None
     series = series_of(record, dict.fromkeys(each.candidate for each in found))
     fitted = record.by_estimator(key)
@@ -39,9 +47,7 @@ def sensitivity_section(record: Findings) -> Section | None:
         "Lines are exact and are not confidence intervals. Where those of two candidates part, no "
         "such error turns their order; where they overlap, the paired differences say more."
     )
-    chart = Chart("bands", f"{metric(*key)} against Γ", reading, panels, [table], series)
-    said = "What the estimates could be if the exposure that they assume were wrong."
-    return Section("sensitivity", "Sensitivity to exposure", said, [*_turns(record), chart])
+    return Chart("bands", f"{metric(*key)} against Γ", reading, panels, [table], series)
 
 
 def _bands(

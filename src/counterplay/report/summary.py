@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from counterplay.metrics.measures import SMALLER_IS_BETTER
-from counterplay.report.blocks import Series
-from counterplay.report.words import ends, listed, metric, number, share, turning
+from counterplay.report.blocks import Card, Chart, Series
+from counterplay.report.glossary import candidates_of
+from counterplay.report.leads import lead_chart
+from counterplay.report.words import best_of, ends, listed, metric, number, share, turning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from counterplay.evaluation.records import Key
     from counterplay.study.records import Choice, Findings, Truth, Verdict
 
 TRUTH = "the truth"
 _FEW = 6  # names that a headline can hold
-
-
-@dataclass(frozen=True, slots=True)
-class Glance:
-    """What an estimator, or the truth, puts first; `right` is None where nobody knows the truth."""
-
-    name: str
-    verb: str
-    candidate: str
-    value: str
-    interval: str = ""
-    notes: tuple[str, ...] = ()
-    right: bool | None = None
+_SENTENCES = 3  # at the top, the headline's among them
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The verdict in words, and the choices at a glance."""
+    """The verdict: a picture, a few sentences, and who the candidates are."""
 
     headline: str
     sentences: tuple[str, ...]
     metric: str
-    choices: tuple[Glance, ...]
+    choices: tuple[Card, ...]
+    picture: Chart | None = None
+    candidates: dict[str, str] = field(default_factory=dict)
 
 
 def series_of(record: Findings, names: Iterable[str]) -> list[Series]:
@@ -49,49 +40,55 @@ def series_of(record: Findings, names: Iterable[str]) -> list[Series]:
     return [Series(name, places.setdefault(name, len(places))) for name in names]
 
 
-def best_of(values: dict[str, float], key: Key) -> str | None:
-    """Return whose value is the best, the first of equals; None where there is no choice."""
-    if len(values) < 2:
-        return None
-    return (min if key[0] in SMALLER_IS_BETTER else max)(values, key=lambda name: values[name])
-
-
 def summary(record: Findings) -> Summary:
-    """Return what stands at the top."""
+    """Return what stands at the top: with the headline three sentences at most."""
     verdict, shown = record.verdict, metric(*record.key) if record.key else ""
+    picture, who = lead_chart(record), candidates_of(record)
     if verdict:
-        return Summary(verdict.headline, verdict.said, shown, _decided(verdict))
+        said = _brief(verdict.headline, (*verdict.sentences[:1], *verdict.reservations))
+        return Summary(verdict.headline, said, shown, choices_of(record), picture, who)
     names = [run.name for run in record.runs]
-    choices = _leaders(record)
+    choices = choices_of(record)
     trained = f"{len(names)} run{'s' if len(names) != 1 else ''}"
     if 0 < len(names) <= _FEW:
         trained += f": {listed(names)}"
     if choices:
-        said = "No verdict was asked for: below is what each estimator puts first."
+        text = "No verdict was asked for: below is what each estimator puts first."
     elif record.estimates:
-        said = "One candidate has been evaluated: there is nothing to choose from."
+        text = "One candidate has been evaluated: there is nothing to choose from."
     else:
-        said = "Nothing has been evaluated on test rows yet: this page shows how training went."
-    return Summary(f"{trained}.", (said,), shown, choices)
+        text = "Nothing has been evaluated on test rows yet: this page shows how training went."
+    return Summary(f"{trained}.", (text,), shown, choices, picture, who)
 
 
-def _decided(verdict: Verdict) -> tuple[Glance, ...]:
+def _brief(headline: str, sentences: tuple[str, ...]) -> tuple[str, ...]:
+    """Return as many sentences as make three with those of the headline."""
+    room = _SENTENCES - len(re.findall(r"[.!?](?=\s|$)", headline))
+    return sentences[: max(room, 0)]
+
+
+def choices_of(record: Findings) -> tuple[Card, ...]:
+    """Return what each estimator would ship, or puts first where there is no verdict."""
+    return _decided(record.verdict) if record.verdict else _leaders(record)
+
+
+def _decided(verdict: Verdict) -> tuple[Card, ...]:
     truth = verdict.truth
-    found = [_glance(each, truth) for each in verdict.choices]
+    found = [_card(each, truth) for each in verdict.choices]
     if truth:
         value = number(truth.values[truth.candidate])
         note = "what users would truly have liked: only a simulated world knows it"
-        found.append(Glance(TRUTH, "truly best is", truth.candidate, value, notes=(note,)))
+        found.append(Card(TRUTH, "truly best is", truth.candidate, value, notes=(note,)))
     return tuple(found)
 
 
-def _glance(each: Choice, truth: Truth | None) -> Glance:
+def _card(each: Choice, truth: Truth | None) -> Card:
     notes, right = _doubt(each), None
     if truth:
         lost = truth.regret[each.estimator]
         right = each.candidate == truth.candidate or lost == 0
         notes += [f"loses {share(lost)} of the best true value"] if lost else []
-    return Glance(
+    return Card(
         each.estimator,
         "would ship" if each.decided else "puts first",
         each.candidate,
@@ -118,9 +115,9 @@ def _doubt(each: Choice) -> list[str]:
     return notes
 
 
-def _leaders(record: Findings) -> tuple[Glance, ...]:
+def _leaders(record: Findings) -> tuple[Card, ...]:
     """Return who has the best value under each estimator, where there is no verdict."""
-    choices: list[Glance] = []
+    choices: list[Card] = []
     key = record.key
     if key is None:
         return ()
@@ -129,5 +126,5 @@ def _leaders(record: Findings) -> tuple[Glance, ...]:
         if best is not None:
             found = by_name[best]
             shown = "" if found.low is None else ends(found)
-            choices.append(Glance(estimator, "puts first", best, number(found.value), shown))
+            choices.append(Card(estimator, "puts first", best, number(found.value), shown))
     return tuple(choices)

@@ -53,7 +53,7 @@ def training_section(record: Findings) -> Section | None:
         "it by putting weight where the candidate is bad, within what the clicks allow. The dashed "
         "line marks the epoch that was kept."
     )
-    return Section("training", "The game, epoch by epoch", reading, blocks)
+    return Section("training", "Appendix: the game, epoch by epoch", reading, blocks)
 
 
 def _idle(run: NamedRun) -> bool:

@@ -6,9 +6,12 @@ import math
 from typing import TYPE_CHECKING, Any, Protocol
 
 from counterplay.metrics.formulas import METRICS
+from counterplay.metrics.measures import SMALLER_IS_BETTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from counterplay.evaluation.records import Key
 
 NONE = "–"
 _SLIGHT = 1.01  # a factor Γ that nobody would notice
@@ -187,3 +190,15 @@ def listed(names: Iterable[str]) -> str:
     """
     *first, last = list(names)
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def best_of(values: dict[str, float], key: Key) -> str | None:
+    """Return whose value is the best, the first of equals; None where there is no choice.
+
+    Example:
+        >>> best_of({"a": 0.1, "b": 0.2}, ("hit", 10)), best_of({"a": 1.0, "b": 2.0}, ("mse", 0))
+        ('b', 'a')
+    """
+    if len(values) < 2:
+        return None
+    return (min if key[0] in SMALLER_IS_BETTER else max)(values, key=lambda name: values[name])

@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     from counterplay.evaluation.records import DialsRecord, LeadMap, RandomDials
     from counterplay.study.records import Findings
 
-_AHEAD, _UNSURE, _BEHIND = "ahead beyond chance", "not told apart", "behind beyond chance"
-_LOOKS = {  # of a cell: colour and symbol, so that it is seen in grey too
-    _AHEAD: ("@right", "square"),
-    _UNSURE: ("@muted", "square-open"),
-    _BEHIND: ("@wrong", "x"),
-}
 _EDGE = 0.07  # around the box, so that its cells lie within
 
 
@@ -106,7 +100,7 @@ def _map(dials: DialsRecord, lead: LeadMap, back: LeadMap) -> dict[str, Any]:
     cells = list(zip(dials.dials, lead.value, lead.low, back.low, strict=True))
     traces: list[dict[str, Any]] = []
     size = 17 if dials.random is None else 9  # the dials of random rows lie closer
-    for state, (tint, symbol) in _LOOKS.items():
+    for state, (tint, symbol) in figures.STATES.items():
         own = [
             (gamma, lam, value, low, None if other is None else -other)
             for (gamma, lam), value, low, other in cells
@@ -165,9 +159,7 @@ def _reach(shares: Sequence[float]) -> list[float]:
 
 
 def _state(low: float | None, back: float | None) -> str:
-    if low is not None and low > 0:
-        return _AHEAD
-    return _BEHIND if back is not None and back > 0 else _UNSURE
+    return figures.state_of(low, None if back is None else -back)
 
 
 def _zero_line(dials: DialsRecord, lead: LeadMap) -> list[tuple[float, float]]:

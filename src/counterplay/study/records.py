@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from counterplay.data.files import read_json
 from counterplay.data.profiling import Profile
-from counterplay.display import Shown
+from counterplay.display import Shown, value_first
 from counterplay.evaluation.deployment import OnlineRecord
 from counterplay.evaluation.records import (
     CandidateEstimate,
@@ -25,6 +25,7 @@ from counterplay.runs.record import RunRecord, read_record
 
 if TYPE_CHECKING:
     import polars as pl
+    from plotly.graph_objects import Figure  # type: ignore[import-untyped]
 
     from counterplay.evaluation.records import Kind
 
@@ -272,10 +273,24 @@ class Study(Shown):
         """What each estimate could be, if the odds of exposure were off by a factor Γ."""
         return self._frame("bands")
 
+    def plot(self) -> Figure:
+        """Return the picture at the top of the report: the leader's lead over each rival."""
+        import counterplay  # the report's room lies above this one; see docs/decisions
+
+        return counterplay.report.plot(self.record)
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write the report, by default into the study's folder, and return where it is."""
+        import counterplay
+
+        out = self.folder / "report.html" if path is None else Path(path)
+        counterplay.report.write_report(self.record, out)
+        return out
+
     def _frame(self, name: Literal["estimates", "comparisons", "bands"]) -> pl.DataFrame:
         import polars as pl
 
-        rows = [each.to_dict() for each in getattr(self.record.evaluation, name)]
+        rows = [value_first(each.to_dict()) for each in getattr(self.record.evaluation, name)]
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def _title(self) -> str:

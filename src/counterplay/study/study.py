@@ -46,7 +46,7 @@ from counterplay.study.records import Study as Study
 from counterplay.study.records import load_study as load_study
 from counterplay.study.records import study_record as study_record
 from counterplay.study.reservations import reservations
-from counterplay.study.verdict import verdict
+from counterplay.study.verdict import followed, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -171,7 +171,10 @@ def _evaluated(
             online = deployed(stage, contestants, test, metrics=row_metrics(), k=how.k)
             write_json(online.to_dict(), folder / ONLINE)
         found = compared(stage, contestants)
-        seen = diagnostics(stage, contestants, k=max(stage.config.k))
+        seen = diagnostics(
+            stage, contestants, k=max(stage.config.k), follows=followed(found),
+            n_sampled=config.sample_users,
+        )  # fmt: skip
     return found.model_copy(update={"diagnostics": seen, "notes": tuple(notes)}), online
 
 
@@ -215,6 +218,8 @@ def _refuse_another(folder: Path, plan: Plan) -> Plan | None:
         check_free(folder)
         return None
     begun, about = read_part(Plan, folder / PLAN), {"source", "files", "configuration"}
+    since = plan.configuration | begun.configuration  # settings that there were none of then
+    begun = begun.model_copy(update={"configuration": since})
     if plan.log is not None:
         about.add("log")
     differs = difference(begun.model_dump(include=about), plan.model_dump(include=about))

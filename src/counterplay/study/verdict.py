@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from counterplay.display import named as shown
 from counterplay.evaluation.estimators import ESTIMATORS, RANDOMISED, trusted
 from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
+from counterplay.evaluation.segments import Followed
 from counterplay.evaluation.worst_case import ROBUST
 from counterplay.metrics.measures import SMALLER_IS_BETTER
 from counterplay.study.reach import holds, left, next_steps, objection, plan
@@ -86,6 +87,13 @@ def verdict(evaluation: EvaluationRecord, truth: Sequence[TrueValue] | None = No
             ),
         }
     )
+
+
+def followed(evaluation: EvaluationRecord) -> Followed:
+    """Return what the verdict on an evaluation follows."""
+    found = verdict(evaluation)
+    choice = next(each for each in found.choices if each.estimator == found.estimator)
+    return Followed(found.estimator, found.key, found.leader, choice.runner_up)
 
 
 def _decisive(by_estimator: dict[str, Choice]) -> Choice:
