@@ -20,6 +20,7 @@ from counterplay.metrics.recommendations import write_top_k
 from counterplay.metrics.scoring import ModelScores
 from counterplay.models.fallback import Fallback
 from counterplay.runs.candidates import check_trained_on
+from counterplay.runs.record import data_of
 from counterplay.runs.training import load_run, read_record, taught_by
 
 if TYPE_CHECKING:
@@ -69,13 +70,10 @@ class Trained:
 def load_trained(run: str | Path, data: str | Path | None = None) -> Trained:
     """Load the candidate of a run directory, by default with the data where the run found them."""
     record = read_record(run)
-    if data is None and not Path(record.data).exists():
-        raise DataError(
-            f"the data of a run must be where it was trained on them; found nothing at "
-            f"'{record.data}'; say with --data where they are now"
-        )
-    split = load_split(record.data if data is None else data)
+    split = load_split(data_of(record, data))
     check_trained_on(run, record, split, use="used with")
+    if record.refit is not None:
+        split = split.undivided()
     rates = record.predicts_ratings
     train = split.train if rates else replace(split.train, rating=None)
     candidate, _, _ = load_run(run, train)
