@@ -16,6 +16,7 @@ from typer.main import get_command
 
 import counterplay as cp
 from counterplay.cli.arguments import spread
+from counterplay.cli.exits import MEANINGS
 from counterplay.cli.main import COMMANDS, app, main
 from counterplay.evaluation.stage import Evaluation
 from counterplay.runs.config import RunConfig
@@ -69,6 +70,9 @@ def helps(command: Any) -> dict[str, str]:
     return {name: Text.from_markup(each.help or "").plain for each in found for name in each.opts}
 
 
+TRACKED = ("refit", "run", "train", "tune")
+
+
 @pytest.mark.parametrize("name", ["", *NAMES])
 def test_every_option_has_a_sentence_and_no_flag_a_type(name: str, run: Run) -> None:
     told = helps(COMMAND.commands[name] if name else COMMAND)
@@ -77,7 +81,7 @@ def test_every_option_has_a_sentence_and_no_flag_a_type(name: str, run: Run) -> 
     shown = run(*filter(None, [name]), "--help")
     assert shown.code == 0
     assert "Usage: counterplay" in shown.out
-    assert ("counterplay[track]" in shown.out) == (name == "train")  # brackets are no markup
+    assert ("counterplay[track]" in shown.out) == (name in TRACKED)  # brackets are no markup
     for wrong in ("<bool>", "(default", "[default: ("):
         assert wrong not in shown.out
 
@@ -322,3 +326,11 @@ def test_output_that_nobody_takes_is_one_sentence() -> None:
     assert ended.returncode == 2
     assert ended.stderr.startswith("counterplay: the disk must have room")
     assert ended.stderr.count("\n") == 1
+
+
+def test_exit_codes_are_in_the_help_and_on_their_page(run: Run, root: Path) -> None:
+    told = " ".join(run("--help").out.split())
+    page = (root / "docs/guide/automation.md").read_text(encoding="utf-8")
+    for code, meaning in MEANINGS.items():
+        assert f"{code} {meaning}" in told
+        assert f"| {code} | {meaning} |" in page

@@ -195,7 +195,7 @@ def test_what_is_in_the_way_or_gone_is_one_sentence(data: Path, tmp_path: Path) 
         refit(tmp_path / "run", tmp_path / "all")
     found = refit(tmp_path / "run", tmp_path / "all", data=tmp_path / "moved")
     assert found.data == str(tmp_path / "moved")
-    with pytest.raises(cp.DataError, match="readable run.json"):
+    with pytest.raises(cp.DataError, match=r"readable run\.json"):
         refit(tmp_path / "data", tmp_path / "more")
     path = tmp_path / "run" / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-1])

@@ -199,14 +199,18 @@ def asked_for(config: RunConfig, data: str | Path) -> dict[str, Any]:
     }
 
 
-def data_of(record: RunRecord, data: str | Path | None = None) -> Path:
-    """Return where the data of a run are: `data`, or where it found them."""
-    if data is None and not Path(record.data).exists():
-        raise DataError(
-            f"the data of a run must be where it was trained on them; found nothing at "
-            f"'{record.data}'; say with --data where they are now"
-        )
-    return Path(record.data if data is None else data)
+def data_of(run: str | Path, record: RunRecord, data: str | Path | None = None) -> Path:
+    """Return where the data of a run are: `data`, where it found them, or in its study."""
+    if data is not None:
+        return Path(data)
+    places = Path(record.data), Path(run).resolve().parent.parent / "data"  # a study may move
+    for place in places:
+        if place.exists():
+            return place
+    raise DataError(
+        f"the data of a run must be where it was trained on them; found nothing at "
+        f"'{record.data}'; say with --data where they are now"
+    )
 
 
 def is_begun(folder: Path) -> bool:

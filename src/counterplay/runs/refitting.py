@@ -49,9 +49,10 @@ def refit(
             f"a refit is of a run that kept rows back; found that '{run}' has learnt from all of "
             f"them; use it as it is, or refit '{record.refit.run}'"
         )
-    if not is_begun(folder):
+    begun = is_begun(folder)
+    if not begun:
         check_free(folder)
-    place = data_of(record, data)
+    place = data_of(run, record, data)
     split = load_split(place)
     check_trained_on(run, record, split, use="refitted on")
     made_of = Refit(
@@ -63,7 +64,7 @@ def refit(
     )
     config = _config(record.configuration, made_of.epochs)
     return training.train(
-        place, folder, config, resume=True, callbacks=callbacks, split=split.undivided(),
+        place, folder, config, resume=begun, callbacks=callbacks, split=split.undivided(),
         refit=made_of,
     )  # fmt: skip
 
