@@ -147,7 +147,7 @@ def test_an_index_is_checked_as_it_was_written(
     def spoil(path: str) -> Any:
         index: Any = restore(path)
         other, keys = Index(ndim=index.ndim, metric="ip", dtype="f32"), np.arange(60)
-        other.add(keys, index[keys] * np.float32(1.01))
+        other.add(keys, np.stack(index.get(keys)) * np.float32(1.01))
         return other
 
     monkeypatch.setattr(Index, "restore", spoil)
