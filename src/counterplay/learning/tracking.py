@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from counterplay.learning.fitting import Callback
     from counterplay.learning.records import Epoch
 
-    Log = Callable[[Mapping[str, float], int], object]  # named numbers, and the step they are of
+    Log = Callable[[Mapping[str, float], int], None]  # named numbers, and the step they are of
 
 PACKAGES = {
     "tensorboard": "torch.utils.tensorboard.writer",
