@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
@@ -9,7 +9,11 @@ import pytest
 import counterplay as cp
 from counterplay.data.writing import write_tables, written_as
 
-READERS = {"a.csv": pl.read_csv, "a.ndjson": pl.read_ndjson, "a.parquet": pl.read_parquet}
+READERS: dict[str, Callable[[Path], pl.DataFrame]] = {
+    "a.csv": pl.read_csv,
+    "a.ndjson": pl.read_ndjson,
+    "a.parquet": pl.read_parquet,
+}
 TABLE = pl.DataFrame({"user": ['say "a"', "b,c", "d\ne"], "score": [0.5, 1e-12, -3.0]})
 
 
