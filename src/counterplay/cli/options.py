@@ -88,9 +88,9 @@ def _known_tracker(track: str | None) -> str | None:
 Track = Annotated[
     str | None,
     option(
-        "Log metrics to tensorboard[:FOLDER], mlflow[:URI] or wandb[:PROJECT] "
+        "Log metrics to tensorboard, mlflow or wandb; where may follow, as in mlflow:URI "
         "(needs counterplay\\[track]).",
-        metavar="<kind[:where]>",
+        metavar="<tracker>",
         callback=_known_tracker,
         autocompletion=lambda: ["tensorboard", "mlflow", "wandb"],
     ),
