@@ -19,6 +19,7 @@ from rich.text import Text
 from typer.main import get_command
 
 import counterplay
+from counterplay.cli.exits import MEANINGS
 from counterplay.cli.main import COMMANDS, app
 
 if TYPE_CHECKING:
@@ -76,14 +77,7 @@ def _command(name: str, command: Any) -> Iterator[str]:
 
 
 def _exit_codes() -> list[str]:
-    from counterplay.cli.main import BAD_INPUT, FAILED, INTERRUPTED
-
-    return [
-        "| 0 | done |",
-        f"| {FAILED} | the work failed: a diverged training, memory, or a mistake in counterplay |",
-        f"| {BAD_INPUT} | the input, the settings or the command line cannot be used |",
-        f"| {INTERRUPTED} | interrupted; most commands continue when given again |",
-    ]
+    return [f"| {code} | {meaning} |" for code, meaning in MEANINGS.items()]
 
 
 def _plain(option: str) -> str:

@@ -29,7 +29,7 @@ from .runs.candidates import compare as compare
 from .runs.candidates import evaluate as evaluate
 from .runs.training import train as train
 from .seeding import Streams as Streams
-from .serving.recommend import recommend as recommend
+from .study.shipping import recommend as recommend
 from .study.study import run as run
 from .tuning.tuning import tune as tune
 

@@ -73,6 +73,17 @@ def check_finished(folder: Path) -> None:
     )
 
 
+def is_study(folder: Path) -> bool:
+    """Tell whether a folder is that of a study, finished or not."""
+    return any(_is_file(folder / name) for name in ("plan.json", "study.json"))
+
+
+def check_usable(folder: Path) -> None:
+    """Refuse a folder that holds neither a study nor a finished run."""
+    if not is_study(folder):
+        check_finished(folder)
+
+
 def check_several(runs: Sequence[str | Path], scores: Collection[str] | None) -> None:
     """Refuse to compare what is not several candidates, a run among them."""
     n_candidates = len(runs) + len(scores or ())

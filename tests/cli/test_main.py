@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from typer.main import get_command
 
 import counterplay as cp
 from counterplay.cli.arguments import spread
+from counterplay.cli.exits import MEANINGS
 from counterplay.cli.main import COMMANDS, app, main
 from counterplay.evaluation.stage import Evaluation
 from counterplay.runs.config import RunConfig
@@ -69,6 +71,9 @@ def helps(command: Any) -> dict[str, str]:
     return {name: Text.from_markup(each.help or "").plain for each in found for name in each.opts}
 
 
+TRACKED = ("refit", "run", "train", "tune")
+
+
 @pytest.mark.parametrize("name", ["", *NAMES])
 def test_every_option_has_a_sentence_and_no_flag_a_type(name: str, run: Run) -> None:
     told = helps(COMMAND.commands[name] if name else COMMAND)
@@ -77,7 +82,7 @@ def test_every_option_has_a_sentence_and_no_flag_a_type(name: str, run: Run) -> 
     shown = run(*filter(None, [name]), "--help")
     assert shown.code == 0
     assert "Usage: counterplay" in shown.out
-    assert ("counterplay[track]" in shown.out) == (name == "train")  # brackets are no markup
+    assert ("counterplay[track]" in shown.out) == (name in TRACKED)  # brackets are no markup
     for wrong in ("<bool>", "(default", "[default: ("):
         assert wrong not in shown.out
 
@@ -322,3 +327,39 @@ def test_output_that_nobody_takes_is_one_sentence() -> None:
     assert ended.returncode == 2
     assert ended.stderr.startswith("counterplay: the disk must have room")
     assert ended.stderr.count("\n") == 1
+
+
+def test_exit_codes_are_in_the_help_and_on_their_page(run: Run, root: Path) -> None:
+    told = " ".join(run("--help").out.split())
+    page = (root / "docs/guide/automation.md").read_text(encoding="utf-8")
+    for code, meaning in MEANINGS.items():
+        assert f"{code} {meaning}" in told
+        assert f"| {code} | {meaning} |" in page
+
+
+@pytest.mark.parametrize("page", ["automation", "deciding", "serving", "training"])
+def test_commands_on_the_pages_have_the_options_that_they_are_given(page: str, root: Path) -> None:
+    text = (root / "docs/guide" / f"{page}.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```(?:sh|yaml)\n(.*?)```", text, re.DOTALL)
+    typed = re.findall(r"^ *(?:- run: )?counterplay (\S+) (.*)$", "\n".join(blocks), re.MULTILINE)
+    assert typed
+    for name, rest in typed:
+        known = {each for option in COMMAND.commands[name].params for each in option.opts}
+        assert {each for each in rest.split() if each.startswith("--")} <= known
+
+
+@pytest.mark.parametrize(("code", "ends"), [(0, 0), (3, 0), (1, 1), (2, 1)])
+def test_the_recipe_takes_an_undecided_verdict_for_a_result(
+    code: int, ends: int, root: Path, tmp_path: Path
+) -> None:
+    text = (root / "docs/guide/automation.md").read_text(encoding="utf-8")
+    found = re.search(r"- id: study\n +run: \|\n((?: {10}.*\n)+)", text)
+    assert found
+    stand_in = tmp_path / "counterplay"
+    stand_in.write_text(f"#!/bin/sh\nexit {code}\n")
+    stand_in.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    environment["GITHUB_OUTPUT"] = str(tmp_path / "output")
+    done = subprocess.run(["bash", "-e", "-c", found[1]], env=environment, check=False)
+    assert done.returncode == ends
+    assert (tmp_path / "output").read_text() == f"code={code}\n"

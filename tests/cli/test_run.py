@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from counterplay.data.files import write_json
 from counterplay.simulation import synthetic
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.writing import write_world
@@ -284,6 +285,97 @@ def test_interrupted_it_says_so_and_goes_on(run: Run, monkeypatch: pytest.Monkey
     other = run("run", "log.csv", *FAST, "--seed", 1, "--out", "study")
     assert one_sentence(other)
     assert "found in 'study' another configuration." in other.err
+
+
+@pytest.mark.usefixtures("place")
+def test_a_pipeline_asks_for_a_decision_and_then_for_lists(run: Run) -> None:
+    log_of().write_csv("log.csv")
+    command = ("run", "log.csv", *FAST, "--out", "study")
+    undecided = run(*command, "--fail-if-undecided")
+    assert undecided.code == 3
+    assert undecided.out.count("Undecided") == 1
+    *_, last = undecided.err.splitlines()
+    assert last.startswith("counterplay: a verdict was asked for that ships a candidate; found it")
+    ends_well(run(*command))
+    assert run(*command, "--fail-if-undecided", "--json").code == 3
+    for options in (("refit", "study"), ("recommend", "study", "--out", "lists.csv")):
+        refused = run(*options)
+        assert one_sentence(refused)
+        assert "undecided between" in refused.err
+        assert "with --candidate" in refused.err
+    refitted = run("refit", "study", "--candidate", "acl")
+    assert refitted.code == 0, refitted.err
+    assert "gmf by acl" in refitted.out
+    assert "all 240 rows of log" in refitted.out
+    record = json.loads(run("refit", "study", "--candidate", "acl", "--json").out)
+    assert record["refit"]["rows"] == 240
+    assert record["refit"]["run"] == str(Path("study/runs/acl").resolve())
+    judged = run("evaluate", "study/refits/acl")
+    assert one_sentence(judged)
+    assert "judged by rows that it has not seen" in judged.err
+    lists = run("recommend", "study", "--candidate", "acl", "--out", "lists.csv")
+    assert "trained on all rows of log: study/refits/acl" in lists.out
+    assert len(pl.read_csv("lists.csv")) == 160
+    told = run("export", "study", "--candidate", "acl", "--out", "exported", "--json")
+    assert json.loads(told.out)["refitted"] is True
+
+
+@pytest.mark.usefixtures("place")
+def test_a_decided_verdict_ends_well(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    log_of().write_csv("log.csv")
+    command = ("run", "log.csv", *FAST, "--out", "study", "--fail-if-undecided")
+    assert run(*command).code == 3
+    path = Path("study/study.json")
+    values = {"decided": True, "recommended": "erm"}
+    found = json.loads(path.read_text())
+    found["verdict"] |= values
+    write_json(found, path)
+    assert run(*command).code == 0
+    refitted = run("refit", "study")
+    assert refitted.code == 0
+    assert "study/refits/erm" in refitted.out
+
+
+@pytest.mark.usefixtures("place")
+def test_every_candidate_is_tracked_and_the_estimates_too(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_of().write_csv("log.csv")
+    opened: list[tuple[str, dict[str, Any]]] = []
+    logged: dict[str, list[dict[str, float]]] = {}
+
+    class Wandb:
+        """Stands in for the module, and for its runs."""
+
+        def init(self, name: str, config: dict[str, Any], **_: object) -> Wandb:
+            opened.append((name, config))
+            return self
+
+        def __enter__(self) -> Wandb:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def log(self, values: dict[str, float], step: int) -> None:  # noqa: ARG002
+            logged.setdefault(opened[-1][0], []).append(values)
+
+    monkeypatch.setitem(sys.modules, "wandb", Wandb())
+    command = ("run", "log.csv", *FAST, "--out", "study", "--track", "wandb")
+    ends_well(run(*command))
+    assert [name for name, _ in opened] == ["study/erm", "study/acl", "study/evaluation"]
+    assert opened[1][1]["training.epochs"] == 2
+    assert len(logged["study/acl"]) == 2
+    assert "beta/1" in logged["study/acl"][0]
+    (estimates,) = logged["study/evaluation"]
+    assert {"erm/standard/hit_10", "acl/robust/hit_10"} <= estimates.keys()
+    ends_well(run(*command))
+    assert len(opened) == 3  # nothing is left to do
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    refused = run("run", "log.csv", *FAST, "--out", "other", "--track", "wandb")
+    assert one_sentence(refused)
+    assert "install counterplay[track]" in refused.err
+    assert not Path("other").exists()
 
 
 def test_a_folder_with_something_else_is_left_alone(place: Path, run: Run) -> None:

@@ -57,13 +57,42 @@ def test_lists_of_some_users_with_what_was_seen(trained: Path, tmp_path: Path, r
     assert pl.read_parquet(tmp_path / "a.parquet")["user"].unique().len() == 2
 
 
+def test_filters_formats_and_unknown_users(trained: Path, tmp_path: Path, run: Run) -> None:
+    pl.DataFrame({"item": [1, 2, 3, 4]}).write_csv(tmp_path / "only.csv")
+    options = ("--only-items", tmp_path / "only.csv", "--without-items", "4,99", "--include-seen")
+    command = ("recommend", trained / "gmf", "--users", "[b]5,nobody,[b]0,nemo", *options)
+    outcome = run(*command, "--k", 2, "--out", tmp_path / "a.ndjson")
+    assert outcome.code == 0
+    assert "items          3 that may be recommended" in outcome.out
+    assert "unknown users  2 lists, of the most popular items" in outcome.out
+    assert "2 of 4 users are not in the dataset" in outcome.err
+    assert "1 of 2 items of without_items are not in the dataset" in outcome.err
+    found = pl.read_ndjson(tmp_path / "a.ndjson")
+    assert found["user"].unique(maintain_order=True).to_list() == ["[b]5", "[b]0", "nobody", "nemo"]
+    assert set(found["item"]) <= {1, 2, 3}
+    told = json.loads(run(*command, "--out", tmp_path / "a.csv", "--json").out)
+    assert (told["unknown"], told["items"], told["users"], told["rows"]) == (2, 3, 4, 12)
+    assert told["run"] == str(trained / "gmf")
+
+
 @pytest.mark.parametrize(
     ("typed", "expected"),
     [
-        ("recommend gmf --out TMP/a.csv", "let it end in .parquet"),
+        ("recommend gmf --out TMP/a.xlsx", "found 'a.xlsx'; let it end in one of them"),
         ("recommend gmf --out TMP/none/a.parquet", "must name a file in a folder that exists"),
         ("recommend gmf --out TMP/a.parquet --users TMP/no.txt", "found nothing at"),
-        ("recommend gmf --out TMP/a.parquet --users TMP/users.txt", "1 of 2 in"),
+        ("recommend gmf --out TMP/a.csv --users TMP/none.txt", "found nothing at"),
+        ("recommend gmf --out TMP/a.csv --users ,", "must be one or more; found none"),
+        ("recommend gmf --out TMP/a.csv --only-items one,2", "as integers; found 1 of 2 that"),
+        ("recommend gmf --out TMP/a.csv --without-items TMP/items.csv", "found nothing at"),
+        ("recommend gmf --out TMP/a.csv --only-items 1,2 --without-items 2,1", "found none of"),
+        ("recommend gmf --out TMP/a.csv --candidate erm", "found 'erm' and no study"),
+        ("export gmf --out TMP/out --candidate erm", "found 'erm' and no study"),
+        ("refit gmf --out TMP/out", "leave them out, or add items"),  # a user has them all
+        ("refit gmf --out TMP", "new or empty folder"),
+        ("refit gmf --out TMP/out --data TMP", "readable dataset.json"),
+        ("refit gmf --out TMP/out --track mlflw", "did you mean 'mlflow'"),
+        ("refit data --out TMP/out", "readable run.json"),
         ("recommend gmf --out TMP/a.parquet --k 5 10", "must have one length; found 5, 10"),
         ("recommend gmf --out TMP/a.parquet --data TMP", "readable dataset.json"),
         ("recommend gmf", "--out"),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 from numpy.typing import NDArray
+from usearch.index import Index
 
 import counterplay as cp
 from counterplay.data.files import read_json
@@ -16,6 +18,7 @@ from counterplay.runs.config import run_config
 from counterplay.serving import export as exporting
 from counterplay.serving.export import export_run
 from counterplay.serving.recommend import load_trained
+from counterplay.serving.vectors import Vectors, write_vectors
 
 FAST = ["method=erm", "candidate.dim=4", "candidate.length=5", "training.epochs=2",
         "training.batch_size=128", "validation.n_negatives=20"]  # fmt: skip
@@ -118,6 +121,39 @@ def test_a_file_that_scores_otherwise_is_refused_and_nothing_left(
     with pytest.raises(cp.CounterplayError, match="ONNX model must score as the model does"):
         export_run(runs / "cf", tmp_path / "out", onnx=True)
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", ["parquet", "npy"])
+def test_vectors_are_checked_as_they_were_written(
+    kind: Any, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spoil(vectors: Vectors, log: cp.Interactions, folder: Path, kind: Any) -> None:
+        write_vectors(replace(vectors, items=vectors.items * np.float32(1.01)), log, folder, kind)
+
+    monkeypatch.setattr(exporting, "write_vectors", spoil)
+    with pytest.raises(cp.CounterplayError, match="the vectors must score as the model does"):
+        export_run(runs / "cf", tmp_path / "out", format=kind)
+    assert names(tmp_path) == []
+
+
+def test_an_index_is_checked_as_it_was_written(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = export_run(runs / "cf", tmp_path / "out", ann=True)["ann"]
+    assert described["pairs"] == 400
+    assert 0 <= described["relative_difference"] < 1e-5
+    restore = Index.restore
+
+    def spoil(path: str) -> Any:
+        index: Any = restore(path)
+        other, keys = Index(ndim=index.ndim, metric="ip", dtype="f32"), np.arange(60)
+        other.add(keys, np.stack(index.get(keys)) * np.float32(1.01))
+        return other
+
+    monkeypatch.setattr(Index, "restore", spoil)
+    with pytest.raises(cp.CounterplayError, match="the index must score as the model does"):
+        export_run(runs / "cf", tmp_path / "other", ann=True)
+    assert names(tmp_path) == ["out"]
 
 
 def test_what_is_missing_or_in_the_way_is_found_before_the_work(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +9,9 @@ import polars as pl
 import pytest
 
 import counterplay as cp
-from counterplay.data.vocabulary import Vocabulary
 from counterplay.runs.config import run_config
-from counterplay.serving.recommend import load_trained, read_users
+from counterplay.serving import recommend as recommending
+from counterplay.serving.recommend import load_trained
 
 FAST = ["method=erm", "candidate.dim=4", "candidate.length=5", "training.epochs=2",
         "training.batch_size=128", "validation.n_negatives=20"]  # fmt: skip
@@ -106,82 +105,122 @@ def test_data_that_moved_are_asked_for_and_others_refused(
     assert not out.exists()
 
 
-def test_lists_are_parquet_by_name_too(runs: Path, tmp_path: Path) -> None:
-    with pytest.raises(cp.ConfigError, match=r"found the name 'lists.csv'"):
-        cp.recommend(runs / "gmf", tmp_path / "lists.csv")
+def test_endings_say_the_format_and_all_formats_hold_the_same(runs: Path, tmp_path: Path) -> None:
+    lists = cp.recommend(runs / "gmf", k=4)
+    assert lists.columns == ["user", "item", "rank", "score"]
+    assert lists.height == 160
+    for name, reader in (
+        ("a.csv", pl.read_csv),
+        ("a.NDJSON", pl.read_ndjson),
+        ("a.jsonl", pl.read_ndjson),
+        ("a.parquet", pl.read_parquet),
+        ("a.pq", pl.read_parquet),
+    ):
+        path = tmp_path / name
+        path.write_bytes(b"from the day before")  # which is replaced
+        assert cp.recommend(runs / "gmf", path, k=4)["rows"] == 160
+        assert reader(path).cast(lists.schema).equals(lists)
+    before = sorted(tmp_path.iterdir())
+    for name in ("lists.xlsx", "lists", "lists.csv.gz"):
+        with pytest.raises(cp.ConfigError, match=rf"must end in .*\.csv.*; found '{name}'"):
+            cp.recommend(runs / "gmf", tmp_path / name)
     with pytest.raises(cp.ConfigError, match="k must be 1 or more"):
         cp.recommend(runs / "gmf", tmp_path / "lists.parquet", k=0)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_unknown_users_get_the_most_popular_items_at_the_end(runs: Path, dataset: Path) -> None:
+    with pytest.warns(cp.CounterplayWarning, match=r"2 of 4 users are not in .* first is 99"):
+        lists = cp.recommend(runs / "gmf", k=5, users=[99, 3, 1000, 4])
+    assert lists["user"].unique(maintain_order=True).to_list() == [3, 4, 99, 1000]
+    known = cp.recommend(runs / "gmf", k=5, users=[3, 4])
+    assert lists.schema == known.schema
+    assert lists.head(10).equals(known)
+    train = cp.data.load_split(dataset).train
+    events = np.bincount(train.item, minlength=train.n_items)
+    best = np.argsort(-events, kind="stable")[:5]
+    for user in (99, 1000):
+        own = lists.filter(user=user)
+        assert own["item"].to_list() == train.items.decode(best).to_list()
+        assert own["rank"].to_list() == [1, 2, 3, 4, 5]
+        assert own["score"].is_sorted(descending=True)
+    with pytest.warns(cp.CounterplayWarning, match="1 of 1 users"):
+        alone = cp.recommend(runs / "gmf", k=5, users=[99])
+    assert alone.equals(lists.filter(user=99))
+    with pytest.warns(cp.CounterplayWarning, match="users"):
+        some = cp.recommend(runs / "gmf", k=3, users=[99], without_items=alone["item"].head(2))
+    assert some["item"].to_list() == alone["item"].to_list()[2:]
+
+
+def test_unknown_users_of_ratings_get_the_best_rated_items(runs: Path) -> None:
+    with pytest.warns(cp.CounterplayWarning, match="users"):
+        lists = cp.recommend(runs / "ratings", k=3, users=["-5"])
+    means = load_trained(runs / "ratings").fallback.items[:-1]
+    assert lists["score"].to_list() == np.sort(means)[::-1][:3].tolist()
+
+
+def test_many_unknown_users_are_listed_in_parts(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recommending, "_AT_A_TIME", 7)
+    users = list(range(100, 130))
+    for out in (None, tmp_path / "a.csv"):
+        with pytest.warns(cp.CounterplayWarning, match="30 of 30"):
+            found = cp.recommend(runs / "gmf", out, k=3, users=users)
+    assert isinstance(found, dict)
+    assert (found["users"], found["unknown"], found["cold"], found["rows"]) == (30, 30, 0, 90)
+    assert pl.read_csv(tmp_path / "a.csv")["user"].to_list() == np.repeat(users, 3).tolist()
+
+
+@pytest.mark.parametrize("include_seen", [False, True])
+def test_filters_leave_the_best_of_what_they_let_through(
+    include_seen: bool, runs: Path, tmp_path: Path
+) -> None:
+    whole = cp.recommend(runs / "gmf", k=60, include_seen=include_seen)
+    only, without = list(range(0, 60, 2)), [4, 8, 59]
+    kept = set(only) - set(without)
+    found = cp.recommend(
+        runs / "gmf", k=5, only_items=only, without_items=without, include_seen=include_seen
+    )
+    expected = (
+        whole.filter(pl.col("item").is_in(kept))
+        .group_by("user", maintain_order=True)
+        .head(5)
+        .with_columns((pl.int_range(pl.len()).over("user") + 1).cast(pl.Int32).alias("rank"))
+    )
+    assert found.equals(expected.select(found.columns))
+    (tmp_path / "only.txt").write_text("\n".join(map(str, only)))
+    pl.DataFrame({"item": without, "name": ["a", "b", "c"]}).write_csv(tmp_path / "without.csv")
+    told = cp.recommend(
+        runs / "gmf", tmp_path / "a.parquet", k=5, include_seen=include_seen,
+        only_items=tmp_path / "only.txt", without_items=tmp_path / "without.csv",
+    )  # fmt: skip
+    assert pl.read_parquet(tmp_path / "a.parquet").equals(found)
+    assert told["items"] == len(kept)
+
+
+def test_unknown_items_change_nothing_and_are_counted(runs: Path) -> None:
+    with pytest.warns(cp.CounterplayWarning, match=r"1 of 3 items of only_items .* first is 77"):
+        found = cp.recommend(runs / "gmf", k=5, only_items=[1, 77, 2], include_seen=True)
+    assert set(found["item"]) == {1, 2}
+    with pytest.warns(cp.CounterplayWarning, match=r"2 of 2 items of without_items"):
+        found = cp.recommend(runs / "gmf", k=5, without_items=["77", "78"])
+    assert found.equals(cp.recommend(runs / "gmf", k=5))
+
+
+@pytest.mark.filterwarnings("ignore::counterplay.CounterplayWarning")
+def test_a_shelf_without_items_is_refused(runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "a.csv"
+    for filters in (
+        {"without_items": range(60)},
+        {"only_items": [1, 2], "without_items": [2, 1]},
+        {"only_items": [77]},
+    ):
+        with pytest.raises(cp.ConfigError, match="found none of the dataset's 60 left"):
+            cp.recommend(runs / "gmf", out, **filters)
+    for asked in ("users", "only_items", "without_items"):
+        with pytest.raises(cp.DataError, match="must be one or more; found none; add"):
+            cp.recommend(runs / "gmf", out, **{asked: []})  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="kk"):
+        cp.recommend(runs / "gmf", out, kk=3)  # type: ignore[call-overload]
     assert not list(tmp_path.iterdir())
-
-
-NUMBERS, TEXTS = Vocabulary.of([3, 5, 70]), Vocabulary.of(["007", "5", "a b", "é"])
-
-
-def write(path: Path, values: dict[str, list[object]]) -> Path:
-    if path.suffix == ".parquet":
-        pl.DataFrame(values).write_parquet(path)
-    elif path.suffix == ".gz":
-        path.write_bytes(gzip.compress(pl.DataFrame(values).write_csv().encode()))
-    else:
-        pl.DataFrame(values).write_csv(path)
-    return path
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet"])
-@pytest.mark.parametrize(
-    ("values", "vocabulary", "expected"),
-    [
-        ({"user": [70, 3]}, NUMBERS, [2, 0]),
-        ({"user": ["70", "3"]}, NUMBERS, [2, 0]),
-        ({"who": [5]}, NUMBERS, [1]),
-        ({"item": [3, 3], "user": [5, 5]}, NUMBERS, [1]),
-        ({"user": [5]}, TEXTS, [1]),
-        ({"user": ["é", "007", "a b"]}, TEXTS, [3, 0, 2]),
-    ],
-)
-def test_users_of_tables(
-    values: dict[str, list[object]],
-    vocabulary: Vocabulary,
-    expected: list[int],
-    name: str,
-    tmp_path: Path,
-) -> None:
-    assert read_users(write(tmp_path / name, values), vocabulary).tolist() == expected
-
-
-def test_users_of_plain_text(tmp_path: Path) -> None:
-    path = tmp_path / "users.TXT"
-    path.write_bytes("\ufeffé\r\n007\r\n\r\na b".encode())
-    assert read_users(path, TEXTS).tolist() == [3, 0, 2]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "expected"),
-    [
-        ("a.txt", "3\n4\nuser\n", r"found 2 of 3 in .* that are not, the first is '4'"),
-        ("a.csv", "user\n3\n07\n", r"found 1 of 2 in .*, the first is '07'"),
-        ("a.csv", "user\n3.0\n", "the first is '3.0'"),
-        ("a.txt", "\n\n", "must name one or more; found none"),
-        ("a.csv", "user\n", "must name one or more; found none"),
-        ("a.csv", "", "found an empty file"),
-        ("a.csv", "a,b\n1,2\n", "in a column 'user'; found only a, b"),
-        ("a.json", "[3]", "format must show in its name"),
-        ("a.parquet", "user\n3\n", "must be what its name says"),
-        ("a.jsonl", '{"user": [3, 5]}\n', r"found one of List\(Int64\)"),
-        ("a.txt", b"\xff\xfe3\n", "whole, valid text file"),
-    ],
-)
-def test_users_that_cannot_be_read_are_one_sentence(
-    name: str, content: str | bytes, expected: str, tmp_path: Path
-) -> None:
-    path = tmp_path / name
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(cp.DataError, match=expected) as caught:
-        read_users(path, NUMBERS)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    for name in ("a.txt", "a.csv"):
-        with pytest.raises(cp.DataError, match="found nothing at"):
-            read_users(tmp_path / name, NUMBERS)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import types
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -230,7 +231,7 @@ def test_interrupted_within_a_trial_it_goes_on(
 
     def train(data: Path, out: Path, config: RunConfig, **options: Any) -> RunRecord:
         callbacks = [interrupt] if at == "epoch" and out.name == broken else []
-        return TRAIN(data, out, config, **options, callbacks=callbacks)
+        return TRAIN(data, out, config, **options | {"callbacks": callbacks})
 
     def stop_if_broken(original: Any) -> Any:
         def stopped(*arguments: Any) -> Any:
@@ -524,3 +525,39 @@ def test_a_failure_elsewhere_is_that_sentence(dataset: Path, tmp_path: Path) -> 
 
     with pytest.raises(cp.DataError, match="it must hold; found not; do it"):
         cp.tune(dataset, tmp_path / "out", settings(), executor=failing)
+
+
+def test_every_trial_is_tracked_and_nothing_else_changes(
+    folder: Path, dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[Path, str]] = []
+
+    class SummaryWriter:
+        def __init__(self, directory: str) -> None:
+            self.directory = Path(directory)
+
+        def __enter__(self) -> SummaryWriter:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def add_text(self, key: str, *_: object) -> None:
+            told.append((self.directory, key))
+
+        def add_scalar(self, key: str, *_: object) -> None:
+            told.append((self.directory, key))
+
+    stand_in = types.ModuleType("torch.utils.tensorboard.writer")
+    stand_in.__dict__["SummaryWriter"] = SummaryWriter
+    for name in ("torch.utils.tensorboard", "torch.utils.tensorboard.writer"):
+        monkeypatch.setitem(sys.modules, name, stand_in)
+    cp.tune(dataset, tmp_path / "out", settings(), track="tensorboard")
+    trials = {f"{method}-{number}" for method in ("erm", "ps", "acl") for number in range(3)}
+    assert {place for place, _ in told} == {tmp_path / "out.events" / each for each in trials}
+    assert {"settings", "candidate_loss", "validation"} <= {key for _, key in told}
+    assert same(folder, tmp_path / "out")
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", None)
+    with pytest.raises(cp.ConfigError, match=r"install counterplay\[track\]"):
+        cp.tune(dataset, tmp_path / "other", settings(), track="tensorboard")
+    assert not (tmp_path / "other").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from counterplay.errors import ConfigError
@@ -13,12 +14,12 @@ from counterplay.models.names import MODELS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 _NUMBER = r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _NAME = "|".join(ESTIMATORS)
 _OWN = r"[\w.]+:\w+"  # a method of one's own
 _CANDIDATE = rf"({'|'.join(MODELS)})(-({'|'.join(METHODS)}|{_OWN}))?|{'|'.join(METHODS)}|{_OWN}"
+_FILE = re.compile(r"[/\\]|\.(txt|csv|tsv|tab|parquet|pq|ndjson|jsonl)(\.(gz|zst))?$", re.I)
 _SEVERAL = {
     "--k": _NUMBER,
     "--gamma": _NUMBER,
@@ -73,6 +74,21 @@ def check_out(out: Path | None, *inputs: Path | None, ending: str = "") -> None:
             f"--out must not replace a file of another kind; found '{out}' there already; let the "
             f"name end in {ending}, or remove it"
         )
+
+
+def file_or_ids(text: str | None) -> Path | list[str] | None:
+    """Read an option that names a file of ids, or the ids themselves with commas between them.
+
+    Example:
+        >>> file_or_ids("17,4"), file_or_ids("users.txt")
+        (['17', '4'], PosixPath('users.txt'))
+    """
+    if text is None:
+        return None
+    path = Path(text)
+    if path.is_file() or _FILE.search(text):
+        return path
+    return [each.strip() for each in text.split(",") if each.strip()]
 
 
 def by_stem(files: Sequence[Path]) -> dict[str, Path]:

@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 import counterplay
 from counterplay.cli import console, signals
 from counterplay.cli.arguments import spread
+from counterplay.cli.exits import BAD_INPUT, FAILED, INTERRUPTED, MEANINGS
 from counterplay.cli.options import Command, Shown
 from counterplay.cli.usage import UsageError, sentence
 from counterplay.errors import CheckpointError, ConfigError, CounterplayError, DataError
@@ -26,7 +27,6 @@ from counterplay.groups import is_worker
 
 NAME = "counterplay"
 DEBUG = "COUNTERPLAY_DEBUG"
-FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 _FULL = re.compile(r"no space left on device|os error 28|quota exceeded|disk is full", re.I)
 _REFUSED = re.compile(r"permission denied|read-only file system|\bos error \d+", re.I)
 
@@ -38,14 +38,17 @@ COMMANDS: dict[str, dict[str, str]] = {  # panels of the help, in the order of u
         "report": "report",
         "demo": "run",
     },
+    "From a decision to production": {
+        "refit": "serving",
+        "recommend": "serving",
+        "export": "serving",
+    },
     "Step by step": {
         "prepare": "prepare",
         "train": "train",
         "tune": "tune",
         "evaluate": "evaluate",
         "compare": "evaluate",
-        "recommend": "serving",
-        "export": "serving",
     },
     "Simulated worlds": {"simulate": "worlds", "online": "worlds", "check-world": "checks"},
     "Public datasets": {"datasets": "datasets", "download": "datasets"},
@@ -96,6 +99,7 @@ app = typer.Typer(
     name=NAME,
     cls=Group,
     help="Learn and evaluate recommenders from logs that do not say what users were shown.",
+    epilog="Exit codes: " + ". ".join(f"{code} {text}" for code, text in MEANINGS.items()) + ".",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

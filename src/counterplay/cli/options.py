@@ -75,6 +75,26 @@ Ray = Annotated[
         rich_help_panel=_MANY,
     ),
 ]
+
+
+def _known_tracker(track: str | None) -> str | None:
+    """Refuse a tracker that is not known or not installed, before any work."""
+    from counterplay.learning.tracking import check_tracker
+
+    check_tracker(track)
+    return track
+
+
+Track = Annotated[
+    str | None,
+    option(
+        "Log metrics to tensorboard, mlflow or wandb; where may follow, as in mlflow:URI "
+        "(needs counterplay\\[track]).",
+        metavar="<tracker>",
+        callback=_known_tracker,
+        autocompletion=lambda: ["tensorboard", "mlflow", "wandb"],
+    ),
+]
 Overwrite = Annotated[bool, option("Replace what is at --out.", default=False)]
 Json = Annotated[bool, option("Print the result as JSON.", "--json")]
 

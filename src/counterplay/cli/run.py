@@ -10,6 +10,7 @@ import typer
 
 from counterplay.cli import console, options
 from counterplay.cli.arguments import by_stem
+from counterplay.cli.exits import UNDECIDED
 from counterplay.cli.options import (
     Config,
     Json,
@@ -69,6 +70,14 @@ def run(
     seed: Seed = None,
     config: Config = None,
     assignments: Annotated[list[str] | None, several_settings("evaluation.k=[5,20]")] = None,
+    track: options.Track = None,
+    fail_if_undecided: Annotated[
+        bool,
+        typer.Option(
+            "--fail-if-undecided",
+            help=f"Exit with code {UNDECIDED} if the verdict ships no candidate (for CI).",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Prepare a log, train and evaluate candidates, and say which one to ship.
@@ -100,7 +109,13 @@ def run(
     chosen |= {f"preparation.{name}": value for name, value in said.items()}
     settings = configured(StudyConfig, config, assignments or (), chosen)
     folder = Path(f"{name_of(source[0])}-study") if out is None else out
-    _study(context, one(source), folder, settings, as_json=as_json)
+    found = _study(context, one(source), folder, settings, as_json=as_json, track=track)
+    if fail_if_undecided and found.recommended is None:
+        console.say(
+            "a verdict was asked for that ships a candidate; found it undecided in "
+            f"'{folder}'; see what it says to do next, or leave --fail-if-undecided out"
+        )
+        raise typer.Exit(UNDECIDED)
 
 
 def demo(
@@ -148,8 +163,9 @@ def _study(
     *,
     as_json: bool,
     report: Path | None = None,
-) -> None:
-    """Make the study and its report, and show both."""
+    track: str | None = None,
+) -> Study:
+    """Make the study and its report, show both, and return the study."""
     from counterplay.data.looking import understood
     from counterplay.progress import Forecast
     from counterplay.report.page import write_report
@@ -173,13 +189,14 @@ def _study(
             source, folder, settings,
             command=shlex.join(["counterplay", *context.obj]), progress=show,
             on_read=lambda split: console.say_understood(understood(split)),
-            on_plan=lambda plan: forecast.__setitem__(0, Forecast(plan)),
+            on_plan=lambda plan: forecast.__setitem__(0, Forecast(plan)), track=track,
         )  # fmt: skip
         write_report(study.record, page)
     if as_json:
         console.print_json(study.record.to_dict())
     else:
         _show(study, page)
+    return study
 
 
 def _show(study: Study, page: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from counterplay.cli import console, options
 from counterplay.cli.options import option, several_settings
+from counterplay.errors import ConfigError
 from counterplay.groups import SHARDS, is_worker
 from counterplay.learning.methods import METHODS
 from counterplay.places import check_dataset
@@ -30,10 +31,6 @@ _Recipe = Annotated[
 _Alpha = Annotated[
     float | None, option("Weight α of the exposure model's regularizer, for acl.", default="1.0")
 ]
-_Track = Annotated[
-    Literal["tensorboard", "mlflow"] | None,
-    option("Log metrics to TensorBoard or MLflow (needs counterplay\\[track])."),
-]
 
 
 def train(
@@ -52,7 +49,7 @@ def train(
     seed: options.Seed = None,
     config: options.Config = None,
     assignments: Annotated[list[str] | None, several_settings("training.patience=20")] = None,
-    track: _Track = None,
+    track: options.Track = None,
     workers: Annotated[
         int | None,
         option("Number of processes that train together on this machine.", min=1),
@@ -85,6 +82,7 @@ def train(
     check_dataset(data)
     from counterplay.cli import launching
     from counterplay.data.publishing import check_free
+    from counterplay.learning.tracking import tracked
     from counterplay.runs.config import run_config
 
     given: dict[str, Any] = {
@@ -102,13 +100,17 @@ def train(
     settings = run_config(config, assignments or (), given)
     if not resume and not is_worker():
         check_free(out)
+    if ray and track is not None:
+        raise ConfigError(
+            "metrics are logged by the process that trains; found --track with --ray, where that "
+            "is another; leave one of them out"
+        )
     if workers is not None and not ray and not is_worker():
         launching.launch(workers)
     if is_worker():
         shards = shards or SHARDS
         launching.check_size(workers)
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # what matters is said in a sentence
-    from counterplay.learning.tracking import tracked
     from counterplay.notes import tell
     from counterplay.runs import training
     from counterplay.runs.on_ray import train_on_ray
@@ -130,12 +132,13 @@ def train(
         with joined() as group:
             training.train(data, out, settings, shards=shards, group=group, **how)
         return
+    events = out.with_name(f"{out.name}.events")
     with (
         joined() as group,
         console.notes(),
         console.resumable("continue with the same command and --resume"),
         console.progress(f"training on {data.name}", unit="epochs") as bar,
-        tracked(track, out.with_name(f"{out.name}.events"), out.name) as trackers,
+        tracked(track, events, out.name, settings.model_dump(mode="json")) as trackers,
     ):
         callbacks = [lambda epoch: bar(epoch.epoch + 1, settings.training.epochs), *trackers]
         found = training.train(

@@ -72,6 +72,7 @@ def tune(
         int | None,
         option("Number of processes; each has a trial of another method.", default="1", min=1),
     ] = None,
+    track: options.Track = None,
     as_json: options.Json = False,
 ) -> None:
     """Tune each method with the same number of trials on validation rows; keep the best runs.
@@ -109,7 +110,7 @@ def tune(
         def show(done: int, total: int, best: str) -> None:
             bar(done, total, f"{what}, best {best}" if best else what)
 
-        result = tuning.tune(data, out, settings, progress=show, executor=executor)
+        result = tuning.tune(data, out, settings, progress=show, executor=executor, track=track)
     if as_json:
         console.print_json(result)
     else:

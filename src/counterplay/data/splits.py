@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -86,6 +86,11 @@ class Split(Shown):
     def test(self) -> Interactions:
         """Rows to judge by, and for nothing else."""
         return self.interactions.take(self.part == TEST)
+
+    def undivided(self) -> Split:
+        """Return the same log with every row in training; random rows stay apart."""
+        unclicked = None if self.unclicked_part is None else np.zeros_like(self.unclicked_part)
+        return replace(self, part=np.zeros_like(self.part), unclicked_part=unclicked)
 
     @property
     def counts(self) -> dict[str, int]:

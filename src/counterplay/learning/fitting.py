@@ -7,6 +7,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
 import numpy as np
@@ -25,7 +26,7 @@ from counterplay.models.solved import Solved
 from counterplay.seeding import Streams
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -67,6 +68,7 @@ def fit(
     checkpoint: Path | None = None,
     checkpoint_every: int = 1,
     batches: Epochs | None = None,
+    earlier: Sequence[int] = (),
 ) -> Fit:
     """Run epochs until one of the rules says stop, and return the players at their best.
 
@@ -80,22 +82,28 @@ def fit(
             same bytes, interrupted or not.
         checkpoint_every: Epochs from one state that is written to the next; the last one always is.
         batches: Rows to learn from; by default the log's with sampled negatives.
+        earlier: Epochs of what is learnt beforehand, latest first; by default as many as of this.
     """
     config, log, players = method.config, method.log, method.players
     first, own = method.first(), checkpoint
+    kept: tuple[int, ...] = ()
     if first is not None:
+        if earlier:
+            first.config = first.config.model_copy(update={"epochs": earlier[0]})
         wanted = None if log.is_explicit else validate  # an exposure model predicts no ratings
-        fit(
+        found = fit(
             first,
             validate=wanted,
             checkpoint=checkpoint and checkpoint / "exposure",
             checkpoint_every=checkpoint_every,
+            earlier=earlier[1:],
         )
+        kept = found.best_epoch, *found.earlier
         own = checkpoint and checkpoint / "candidate"
     method.items = items_of(players, log, config.device)
     method.prepare()
     if isinstance(players.get("candidate"), Solved):
-        return _solved(method, validate, callbacks)
+        return replace(_solved(method, validate, callbacks), earlier=kept)
     batches = batches or batches_of(log, config, *method.scorers)
     about = {"training": config.model_dump(mode="json"), "rows": _rows(log)}
     if method.impressions is not None:
@@ -123,7 +131,7 @@ def fit(
         player.load_state_dict(progress.best[name])
         player.eval()
     _warn_of_the_link(progress.epochs[max(progress.best_epoch, 0)], method)
-    return Fit(players, progress.epochs, progress.best_epoch, progress.stopped)
+    return Fit(players, progress.epochs, progress.best_epoch, progress.stopped, kept)
 
 
 def _solved(method: Method[Any], validate: Validate | None, callbacks: Iterable[Callback]) -> Fit:

@@ -73,6 +73,7 @@ class Fit(Shown, Convertible):
     epochs: list[Epoch]  #: What happened.
     best_epoch: int  #: Which epoch's state was kept.
     stopped: str  #: Why learning ended, in words.
+    earlier: tuple[int, ...] = ()  #: Which were kept of what was learnt beforehand, latest first.
 
     @property
     def candidate(self) -> Scorer:

@@ -1,4 +1,4 @@
-"""The k best unseen items of many users, streamed to Parquet.
+"""The k best unseen items of many users, in memory or streamed to a file.
 
 A list that is shown has an order, so equal scores stand in that of the items, or in one that is
 given. What a list is worth on average over all orders of ties is `relevance_by_place`.
@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-import pyarrow.parquet as pq
 
-from counterplay.data.publishing import new_file
+from counterplay.data.writing import write_tables
 from counterplay.errors import ConfigError
 from counterplay.metrics.blocks import BLOCK, Elsewhere, block_scores, blocks_of
 from counterplay.metrics.ranks import MEMORY, checked, hide, in_parts, with_all_scores
@@ -98,25 +97,32 @@ def write_top_k(
     memory: int = MEMORY,
     progress: Progress | None = None,
 ) -> None:
-    """Write the lists as they come: columns user, item (original ids), rank and score.
+    """Write the lists as they come: CSV, NDJSON or Parquet, as the name's ending says."""
+    write_tables(path, listed(scores, users, seen, k, memory=memory, progress=progress))
+
+
+def listed(
+    scores: Scores,
+    users: Integers,
+    seen: Interactions,
+    k: int,
+    *,
+    memory: int = MEMORY,
+    progress: Progress | None = None,
+) -> Iterator[pl.DataFrame]:
+    """Yield the lists as they come, one table or more: user, item (original ids), rank and score.
 
     `progress` is called with the number of users done so far, and of all.
     """
-    writer: pq.ParquetWriter | None = None
     begin = 0
-    with new_file(path) as beside:
-        for items, found in _parts(scores, users, seen, k, memory, None):
-            table = _rows(users[begin : begin + len(items)], items, found, seen).to_arrow()
-            begin += len(items)
-            writer = writer or pq.ParquetWriter(beside, table.schema, compression="zstd")
-            writer.write_table(table)
-            if progress:
-                progress(begin, len(users))
-        if writer is None:
-            none = np.empty((0, k))
-            _rows(users, none.astype(np.int32), none, seen).write_parquet(beside)
-        else:
-            writer.close()
+    for items, found in _parts(scores, users, seen, k, memory, None):
+        yield _rows(users[begin : begin + len(items)], items, found, seen)
+        begin += len(items)
+        if progress:
+            progress(begin, len(users))
+    if not begin:
+        none = np.empty((0, k), dtype=np.int32)
+        yield _rows(users, none, none.astype(np.float32), seen)
 
 
 def _rows(

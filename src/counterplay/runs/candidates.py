@@ -160,6 +160,7 @@ def staged(
 ) -> tuple[Stage, list[Contestant]]:
     """Load the data, unless they are given, the runs that were trained on them, and scores."""
     records = [read_record(run) for run in runs]
+    check_held_out(runs, records)
     place = records[0].data if data is None or isinstance(data, Split) else data
     split = data if isinstance(data, Split) else load_split(place)
     explicit = [each.predicts_ratings for each in records]
@@ -211,6 +212,17 @@ def check_trained_on(
             f"a run must be {use} the data it was trained on; found that '{run}' was trained on "
             "others, or on another split; name its data, or train again"
         )
+
+
+def check_held_out(runs: Sequence[str | Path], records: Sequence[RunRecord]) -> None:
+    """Refuse to judge what has learnt from all rows by some of them."""
+    for run, record in zip(runs, records, strict=True):
+        if record.refit is not None:
+            raise DataError(
+                "a run must be judged by rows that it has not seen; found that "
+                f"'{run}' was refitted on all {record.refit.rows:,} rows of its log; judge the run "
+                f"that it was made of, '{record.refit.run}', or test it online"
+            )
 
 
 def _world(world: World | str | Path | None, split: Split) -> World | None:

@@ -16,7 +16,7 @@ from counterplay.evaluation.score_files import read_scores
 from counterplay.evaluation.stage import Evaluation
 from counterplay.notes import noted, tell
 from counterplay.places import check_several
-from counterplay.runs.candidates import check_trained_on, names_of
+from counterplay.runs.candidates import check_held_out, check_trained_on, names_of
 from counterplay.runs.rank_jobs import run_scores
 from counterplay.runs.training import read_record
 
@@ -89,6 +89,7 @@ def _valued(
 ) -> EvaluationRecord:
     """Load the data, the runs that were trained on them, and scores; value all of them."""
     how, records = config or Evaluation(), [read_record(run) for run in runs]
+    check_held_out(runs, records)
     for run, record in zip(runs, records, strict=True):
         if record.predicts_ratings:
             raise ConfigError(

@@ -68,6 +68,7 @@ class Source(BaseModel):
 
 def run_scores(run: str | Path, record: RunRecord, split: Split, seen: Interactions) -> ModelScores:
     """Return the scores of a run's candidate for users who did what is `seen`."""
+    split = split if record.refit is None else split.undivided()
     train = split.train if record.predicts_ratings else replace(split.train, rating=None)
     taught = taught_by(record.configuration.method, split)
     return ModelScores(load_run(run, train)[0], seen, train=train, taught=taught)

@@ -51,6 +51,28 @@ class Dataset(Record):
     split_fingerprint: str
 
 
+class Refit(Record):
+    """What a run on all rows of a log was made of.
+
+    Attributes:
+        run: The run whose settings it has, which kept some rows back.
+        weights: The digest of that run's weights.
+        epochs: As many as led to what that run kept.
+        earlier: The same of what is learnt beforehand, such as an exposure model, latest first.
+        rows: Rows of the log, all of them.
+    """
+
+    run: Text
+    weights: str
+    epochs: int
+    earlier: tuple[int, ...]
+    rows: int
+
+    def about(self) -> dict[str, Any]:
+        """Return what it must have in common with what it goes on from; places may change."""
+        return {"refit": self.model_dump(mode="json", exclude={"run"})}
+
+
 class RunRecord(Shown, Record):
     """What came of a training: run.json."""
 
@@ -63,12 +85,14 @@ class RunRecord(Shown, Record):
     parameters: dict[str, int]
     epochs: tuple[Epoch, ...]
     best_epoch: int
+    earlier_epochs: tuple[int, ...] = ()  # kept of what was learnt beforehand, latest first
     ess: Number
     stopped: str
     validation: EstimateRecord | None
     notes: tuple[Text, ...] = ()
     threads: int
     shards: int | None = None  # of users, where several workers may train
+    refit: Refit | None = None  # where no row was kept back
     files: dict[str, str] = Field(default_factory=dict)
 
     @field_serializer("configuration")
@@ -175,11 +199,31 @@ def asked_for(config: RunConfig, data: str | Path) -> dict[str, Any]:
     }
 
 
+def data_of(run: str | Path, record: RunRecord, data: str | Path | None = None) -> Path:
+    """Return where the data of a run are: `data`, where it found them, or in its study."""
+    if data is not None:
+        return Path(data)
+    places = Path(record.data), Path(run).resolve().parent.parent / "data"  # a study may move
+    for place in places:
+        if place.exists():
+            return place
+    raise DataError(
+        f"the data of a run must be where it was trained on them; found nothing at "
+        f"'{record.data}'; say with --data where they are now"
+    )
+
+
+def is_begun(folder: Path) -> bool:
+    """Tell whether a run was begun in a folder, finished or not."""
+    return any((folder / name).exists() for name in (RECORD, _BEGUN, CHECKPOINT))
+
+
 def begun_with(record: RunRecord) -> dict[str, Any]:
     """Return what a finished run was about, in the same form."""
     data = {"log": record.dataset.fingerprint, "split": record.dataset.split_fingerprint}
     shards = {} if record.shards is None else {"shards": record.shards}
-    return {**record.configuration.model_dump(mode="json"), "data": data} | shards
+    refit = {} if record.refit is None else record.refit.about()
+    return {**record.configuration.model_dump(mode="json"), "data": data} | shards | refit
 
 
 def begin(folder: Path, asked: dict[str, Any]) -> None:

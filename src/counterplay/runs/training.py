@@ -31,6 +31,7 @@ from counterplay.runs.record import (
     CHECKPOINT,
     RECORD,
     Dataset,
+    Refit,
     RunRecord,
     asked_for,
     begin,
@@ -70,6 +71,7 @@ def train(
     group: Group = ALONE,
     own_items: bool | None = None,
     checkpoint_every: int = 1,
+    refit: Refit | None = None,
 ) -> RunRecord:
     """Train on the dataset directory `data`, write the run directory `out`, return its record.
 
@@ -81,6 +83,7 @@ def train(
     a `group`, as many as divide it, learn the same; each of them calls this function. They own the
     vectors of items with `own_items`, and all have all of them without; None is with more items
     than a worker looks up in a step. A checkpoint is written every `checkpoint_every` epochs.
+    `refit` is for `counterplay.runs.refit`, with the rows of an undivided `split`.
     """
     config, folder = config or RunConfig(), Path(out)
     settings, kind = config.of_method(), kind_of({"method": config.method})
@@ -99,6 +102,7 @@ def train(
     bound = settings.n_lookups(group.size) if own_items is None else float("inf")
     owned_above = 0.0 if own_items else bound
     asked = asked_for(config, data) | ({} if shards is None else {"shards": shards})
+    asked |= {} if refit is None else refit.about()
     if group.rank:  # the first worker has the folder
         assert shards is not None  # as above
         (finished,) = group.most(0.0)
@@ -122,7 +126,7 @@ def train(
                 split = load_share(data, group, shards, owned_above=owned_above)
             elif split is None:
                 split = load_split(data)
-            return _trained(data, split, place, config, asked, callbacks, checkpoint_every)
+            return _trained(data, split, place, config, asked, callbacks, checkpoint_every, refit)
         except (ConfigError, DataError, LostWorkerError):
             if not resume and not (place / CHECKPOINT).exists():
                 clear(place)  # the same command may be given again
@@ -137,6 +141,7 @@ def _trained(
     asked: dict[str, Any],
     callbacks: Iterable[Callback],
     checkpoint_every: int,
+    refit: Refit | None = None,
 ) -> RunRecord:
     """Train, or go on with what broke off; return the record."""
     train = split.train
@@ -165,9 +170,10 @@ def _trained(
         method.impressions = shown
         found = fit(
             method, validate=judge, callbacks=callbacks, checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
+            checkpoint_every=checkpoint_every, earlier=() if refit is None else refit.earlier,
         )  # fmt: skip
     record = _record(config, data, split, found, judge, notes, asked)
+    record = record.model_copy(update={"refit": refit})
     states = whole_states(found.players, train.group)
     written: list[RunRecord] = []
     train.group.first(lambda: written.append(write_run(folder, record, states)))
@@ -216,6 +222,7 @@ def _record(
         },
         epochs=tuple(_told(epoch, 1 if judge is None else judge.sign) for epoch in fit.epochs),
         best_epoch=fit.best_epoch,
+        earlier_epochs=fit.earlier,
         ess=fit.ess,
         stopped=fit.stopped,
         validation=None if estimate is None else EstimateRecord(**estimate),

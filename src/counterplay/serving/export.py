@@ -13,18 +13,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-import numpy as np
-
 from counterplay.data.files import digests_of, sealed
 from counterplay.data.publishing import check_free, new_directory
-from counterplay.errors import ConfigError, CounterplayError
+from counterplay.errors import ConfigError
 from counterplay.models.solved import FromOwnItems
 from counterplay.seeding import Streams
+from counterplay.serving.checking import agreement
 from counterplay.serving.onnx import check_onnx, onnx_scores, write_onnx
 from counterplay.serving.recommend import load_trained
 from counterplay.serving.vectors import (
     VectorFormat,
     check_ann,
+    read_vectors,
     vectors_of,
     write_ids,
     write_index,
@@ -32,12 +32,9 @@ from counterplay.serving.vectors import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from counterplay.serving.recommend import Trained
 
 _PAIRS = 256, 64  # users and items each that are compared
-_TOLERANCE = 1e-4  # relative to the largest score
 _ONNX = "model.onnx"
 _SCORE = "the inner product of a user's and an item's vector"
 _BIAS = ", plus the user's bias, which does not change the order"
@@ -97,9 +94,10 @@ def export_run(
         else:
             write_vectors(vectors, log, folder, format)
             described["score"] = _SCORE + ("" if vectors.biases is None else _BIAS)
-            agreement = _agreement("the vectors", vectors.of(users, items), own)
+            found = read_vectors(folder, format).of(users, items)
             width = vectors.items.shape[1]
-            described["vectors"] = {"format": format, "width": width, **agreement}
+            checked = agreement("the vectors", found, own)
+            described["vectors"] = {"format": format, "width": width, **checked}
         if onnx:
             length = model.history_length
             history = scores.histories.last(users, length) if length else None
@@ -109,7 +107,7 @@ def export_run(
                 "file": _ONNX,
                 "inputs": _inputs(length, log.n_items),
                 "output": "scores [B, K]",
-                **_agreement("the ONNX model", found, own),
+                **agreement("the ONNX model", found, own),
             }
         if ann and vectors is not None:
             rng = streams.numpy("export", "recall")
@@ -128,6 +126,7 @@ def _described(trained: Trained) -> dict[str, Any]:
         "items": trained.log.n_items,
         "cold": int(trained.fallback.unknown[:-1].sum()),
         "dataset": trained.record.dataset.to_dict(),
+        "refitted": trained.record.refit is not None,
         "counterplay": version("counterplay"),
         **dict.fromkeys(("score", "vectors", "ann", "onnx")),
     }
@@ -143,17 +142,3 @@ def _inputs(length: int, n_items: int) -> dict[str, str]:
             "the left"
         )
     return inputs
-
-
-def _agreement(
-    what: str, found: NDArray[np.floating], own: NDArray[np.floating]
-) -> dict[str, float | int]:
-    """Return how far exported scores are from the model's own; refuse them if it is too far."""
-    difference = float(np.abs(found - own).max())
-    relative = difference / (float(np.abs(own).max()) or 1.0)
-    if not relative <= _TOLERANCE:  # so that NaN is refused too
-        raise CounterplayError(
-            f"{what} must score as the model does, to {_TOLERANCE:g} of the largest score; found "
-            f"a difference of {relative:.2g}; look at the model's weights, and report it"
-        )
-    return {"pairs": own.size, "difference": difference, "relative_difference": relative}

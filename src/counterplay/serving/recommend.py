@@ -2,39 +2,59 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy as np
 import polars as pl
-import pyarrow.parquet as pq
 
 from counterplay.data.directory import load_split
-from counterplay.data.formats import format_of, readable
 from counterplay.data.publishing import check_output
-from counterplay.data.scans import scan
-from counterplay.data.vocabulary import integers_of
-from counterplay.errors import ConfigError, DataError
-from counterplay.metrics.recommendations import write_top_k
+from counterplay.data.writing import write_tables, written_as
+from counterplay.errors import CounterplayWarning
+from counterplay.metrics.recommendations import listed
 from counterplay.metrics.scoring import ModelScores
 from counterplay.models.fallback import Fallback
 from counterplay.runs.candidates import check_trained_on
+from counterplay.runs.record import data_of
 from counterplay.runs.training import load_run, read_record, taught_by
+from counterplay.serving.asked import Asked, Ids, asked_for
+from counterplay.serving.shelf import Shelf, shelf_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from counterplay.data.formats import Progress
     from counterplay.data.interactions import Interactions
-    from counterplay.data.vocabulary import Vocabulary
     from counterplay.metrics.scoring import Scores
     from counterplay.models.scorer import Scorer
     from counterplay.runs.ranking import Ranking
     from counterplay.runs.record import RunRecord
 
-_PARQUET = (".parquet", ".pq")
 _NOTHING, _EVERYTHING = 0, 3  # parts before which are no rows, and all
+_AT_A_TIME = 1 << 16  # rows of users whom the dataset does not know
+
+
+class More(TypedDict, total=False):
+    """What lists are made of besides users and length; see `counterplay.recommend`."""
+
+    data: str | Path | None
+    include_seen: bool
+    only_items: Ids | None
+    without_items: Ids | None
+    progress: Progress | None
+    ranking: Ranking | None
+
+
+class Options(More, total=False):
+    """All that lists are made of."""
+
+    users: Ids | None
+    k: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +89,10 @@ class Trained:
 def load_trained(run: str | Path, data: str | Path | None = None) -> Trained:
     """Load the candidate of a run directory, by default with the data where the run found them."""
     record = read_record(run)
-    if data is None and not Path(record.data).exists():
-        raise DataError(
-            f"the data of a run must be where it was trained on them; found nothing at "
-            f"'{record.data}'; say with --data where they are now"
-        )
-    split = load_split(record.data if data is None else data)
+    split = load_split(data_of(run, record, data))
     check_trained_on(run, record, split, use="used with")
+    if record.refit is not None:
+        split = split.undivided()
     rates = record.predicts_ratings
     train = split.train if rates else replace(split.train, rating=None)
     candidate, _, _ = load_run(run, train)
@@ -83,103 +100,109 @@ def load_trained(run: str | Path, data: str | Path | None = None) -> Trained:
     return Trained(record, candidate, split.interactions, train, taught)
 
 
+@overload
+def recommend(run: str | Path, out: None = None, **options: Unpack[Options]) -> pl.DataFrame: ...
+
+
+@overload
+def recommend(run: str | Path, out: str | Path, **options: Unpack[Options]) -> dict[str, Any]: ...
+
+
 def recommend(
+    run: str | Path, out: str | Path | None = None, **options: Unpack[Options]
+) -> pl.DataFrame | dict[str, Any]:
+    """Return the best items of each user; or write them to a file, and return what was written.
+
+    This is `counterplay.recommend`, of a run directory alone.
+    """
+    if out is None:
+        return pl.concat(_lists(run, **options).tables)
+    path = Path(out)
+    written_as(path)
+    inputs = (options.get(name) for name in ("users", "only_items", "without_items"))
+    check_output(path, *(Path(each) for each in inputs if isinstance(each, str | Path)))
+    lists = _lists(run, **options)
+    check_output(path, Path(lists.trained.log.source))
+    return {**lists.told, "rows": write_tables(path, lists.tables), "out": str(path)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Lists:
+    """Lists that are made as they are asked for, and what is said of them."""
+
+    trained: Trained
+    tables: Iterator[pl.DataFrame]
+    told: dict[str, Any]
+
+
+def _lists(
     run: str | Path,
-    out: str | Path,
     *,
     k: int = 10,
     data: str | Path | None = None,
-    users: str | Path | None = None,
+    users: Ids | None = None,
     include_seen: bool = False,
+    only_items: Ids | None = None,
+    without_items: Ids | None = None,
     progress: Progress | None = None,
     ranking: Ranking | None = None,
-) -> dict[str, Any]:
-    """Write the `k` best items of each user to a Parquet file; return what was written.
-
-    What a user has in any part of the data is seen, and is not recommended again. A model of
-    sequences reads all rows too. Users of whom the model knows nothing, `cold` in what is returned,
-    get the most popular items.
-
-    Args:
-        run: Run directory.
-        out: File to write: user, item, rank and score.
-        k: Length of a list; lists are shorter where less is unseen.
-        data: Dataset directory; by default the run's own.
-        users: File with the ids of those who are to get lists; by default everybody does.
-        include_seen: Recommend what a user has seen too.
-        progress: Called with the users done so far and their number.
-        ranking: Makes the lists in jobs; the file is the same.
-    """
-    path = Path(out)
-    if path.suffix.lower() not in _PARQUET:
-        raise ConfigError(
-            f"lists are written as Parquet; found the name '{path.name}'; let it end in .parquet"
-        )
-    check_output(path, None if users is None else Path(users))
+) -> _Lists:
+    """Look up what was asked for, and return the lists to come."""
     trained = load_trained(run, data)
-    log = trained.log
-    check_output(path, Path(log.source))
-    chosen = np.arange(log.n_users) if users is None else read_users(users, log.users)
+    log, record, fallback = trained.log, trained.record, trained.fallback
+    asked = Asked(np.arange(log.n_users, dtype=np.int32), log.users.ids.clear())
+    if users is not None:
+        asked = asked_for(users, "user", log.users)
+    n = len(asked.known) + len(asked.unknown)
+    if len(asked.unknown):
+        warnings.warn(
+            f"{len(asked.unknown):,} of {n:,} users are not in the dataset, and get the most "
+            f"popular items; the first is {asked.unknown[0]!r}",
+            CounterplayWarning,
+            stacklevel=3,
+        )
+    shelf = shelf_of(log.items, only_items, without_items)
     hidden = log.take(np.empty(0, dtype=np.int64)) if include_seen else log
-    scores: Scores = trained.scores
-    if ranking is not None:
-        about, place = trained.record.dataset, trained.record.data if data is None else data
+    scores = shelf.scores(trained.scores)
+    if ranking is not None and shelf.is_whole:  # jobs know of no filters
+        place, prints = data_of(run, record, data), record.dataset
         seen = {_EVERYTHING: log} | ({_NOTHING: hidden} if include_seen else {})
-        prints = about.fingerprint, about.split_fingerprint
-        scores = ranking.of(Path(run).name, scores, run, place, prints, seen)
-    write_top_k(path, scores, chosen, hidden, min(k, log.n_items), progress=progress)
-    return {
-        "model": trained.record.configuration.candidate.name,
-        "dataset": trained.record.dataset.to_dict(),
+        both = prints.fingerprint, prints.split_fingerprint
+        scores = ranking.of(Path(run).name, scores, run, place, both, seen)
+    told = {
+        "model": record.configuration.candidate.name,
+        "dataset": record.dataset.to_dict(),
+        "refitted": record.refit is not None,
         "k": k,
         "include_seen": include_seen,
-        "users": len(chosen),
-        "cold": int(trained.fallback.unknown[chosen].sum()),
-        "rows": pq.read_metadata(path).num_rows,
-        "out": str(path),
+        "items": shelf.n_items,
+        "users": n,
+        "cold": int(fallback.unknown[asked.known].sum()),
+        "unknown": len(asked.unknown),
     }
+    tables = _tables(trained, scores, asked, shelf, hidden, min(k, log.n_items), progress)
+    return _Lists(trained, tables, told)
 
 
-def read_users(path: str | Path, vocabulary: Vocabulary) -> NDArray[np.int32]:
-    """Return the indices of the users that a file names, each once, in the file's order.
-
-    A .txt file has an id a line; any other a column `user`, or one column alone.
-    """
-    path = Path(path)
-    ids = _lines(path) if path.suffix.lower() == ".txt" else _column(path)
-    ids = ids.drop_nulls().unique(maintain_order=True)  # null: an empty line of a CSV file
-    if not len(ids):
-        raise DataError(
-            f"a file of users must name one or more; found none in '{path}'; add their ids, or "
-            "leave the file out for all users"
-        )
-    texts = ids.cast(pl.String)
-    index = vocabulary.encode(texts if vocabulary.is_text else integers_of(texts))
-    unknown = np.flatnonzero(index < 0)
-    if len(unknown):
-        raise DataError(
-            f"users must be known to the dataset; found {len(unknown):,} of {len(ids):,} in "
-            f"'{path}' that are not, the first is {texts[int(unknown[0])]!r}; leave them out"
-        )
-    return index
-
-
-def _lines(path: Path) -> pl.Series:
-    with readable(path, "text"):
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    return pl.Series([line for line in lines if line.strip()], dtype=pl.String)
-
-
-def _column(path: Path) -> pl.Series:
-    kind = format_of(path)
-    with readable(path, kind):
-        rows = scan(path, kind)
-        schema = rows.frame.collect_schema()
-        name = next(iter(schema)) if len(schema) == 1 else "user"
-        if name not in schema or schema[name].is_nested():
-            found = f"one of {schema[name]}" if name in schema else f"only {', '.join(schema)}"
-            raise DataError(
-                f"a file of users must have an id a row, in a column 'user'; found {found} in "
-                f"'{path}'; name or convert the column"
-            )
-        return rows.collect([name]).to_series()
+def _tables(
+    trained: Trained,
+    scores: Scores,
+    asked: Asked,
+    shelf: Shelf,
+    hidden: Interactions,
+    k: int,
+    progress: Progress | None,
+) -> Iterator[pl.DataFrame]:
+    """Yield the lists of known users, then those of unknown ones."""
+    yield from listed(scores, asked.known, hidden, k, progress=progress)
+    if not len(asked.unknown):
+        return
+    items, popularity = shelf.best(trained.fallback.items[:-1], k)
+    columns = {"item": trained.log.items.decode(items), "rank": np.arange(1, len(items) + 1)}
+    everybody = pl.DataFrame(columns | {"score": popularity}).with_columns(
+        pl.col("rank").cast(pl.Int32)
+    )
+    size = max(1, _AT_A_TIME // max(1, len(items)))
+    for begin in range(0, len(asked.unknown), size):
+        ids = asked.unknown.slice(begin, size).alias("user").to_frame()
+        yield ids.join(everybody, how="cross", maintain_order="left_right")

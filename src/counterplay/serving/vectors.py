@@ -20,6 +20,7 @@ from counterplay.models.als import Als
 from counterplay.models.attention import Attention
 from counterplay.models.factorization import Factorized
 from counterplay.models.popularity import Popularity
+from counterplay.serving.checking import agreement
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,6 +137,20 @@ def write_vectors(vectors: Vectors, log: Interactions, folder: Path, kind: Vecto
     pl.DataFrame(items).write_parquet(folder / "items.parquet")
 
 
+def read_vectors(folder: Path, kind: VectorFormat) -> Vectors:
+    """Return the vectors that were written to a folder."""
+    if kind == "npy":
+        biases = folder / "user_biases.npy"
+        return Vectors(
+            np.load(folder / "users.npy"),
+            np.load(folder / "items.npy"),
+            np.load(biases) if biases.exists() else None,
+        )
+    users, items = (pl.read_parquet(folder / f"{role}.parquet") for role in ("users", "items"))
+    each = users["bias"].to_numpy() if "bias" in users.columns else None
+    return Vectors(users["vector"].to_numpy(), items["vector"].to_numpy(), each)
+
+
 def write_ids(log: Interactions, folder: Path) -> None:
     """Write the ids alone; an index is the number of a row."""
     pl.DataFrame({"user": log.users.ids}).write_parquet(folder / "user_ids.parquet")
@@ -160,13 +175,18 @@ def write_index(
     index = kind(ndim=vectors.items.shape[1], expansion_search=_EXPANSION, **_INDEX)
     index.add(np.arange(log.n_items), vectors.items, threads=1)  # in one order: the same bytes
     index.save(str(folder / INDEX))
+    index = kind.restore(str(folder / INDEX))  # what others will read
+    index.expansion_search = _EXPANSION
     users = rng.permutation(log.n_users)[:_CHECKED_USERS]
     k = min(10, log.n_items)
     nothing = log.take(np.empty(0, dtype=np.int64))
     _, best = top_k(vectors, users, nothing, k)
     found = index.search(vectors.users[users], k, threads=1)
     there = np.arange(k) < found.counts[:, None]
-    scores = vectors.of(users, np.where(there, found.keys, 0).astype(np.int64))
+    keys = np.where(there, found.keys, 0).astype(np.int64)
+    scores = vectors.of(users, keys)
+    products = Vectors(vectors.users, vectors.items).of(users, keys)  # it knows no biases
+    checked = agreement("the index", 1 - found.distances[there], products[there])
     least = best[:, -1:] - 1e-5 * np.abs(best).max()  # equals of the last one are as good
     recall = float((there & (scores >= least)).mean())
     if recall < _LOW_RECALL:
@@ -184,4 +204,5 @@ def write_index(
         "k": k,
         "users": len(users),
         "recall": recall,
+        **checked,
     }

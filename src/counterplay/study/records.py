@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from counterplay.data.files import read_json
 from counterplay.data.profiling import Profile
@@ -24,10 +24,15 @@ from counterplay.evaluation.records import (
 from counterplay.runs.record import RunRecord, read_record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import polars as pl
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
 
     from counterplay.evaluation.records import Kind
+    from counterplay.learning.fitting import Callback
+    from counterplay.serving.asked import Ids
+    from counterplay.serving.recommend import More
 
 PLAN, STUDY, EVALUATION, ONLINE = "plan.json", "study.json", "evaluation.json", "online.json"
 BESIDE = {"commands", "runs", "evaluation", "online"}  # of a study's record, in files of their own
@@ -286,6 +291,32 @@ class Study(Shown):
         out = self.folder / "report.html" if path is None else Path(path)
         counterplay.report.write_report(self.record, out)
         return out
+
+    def refit(
+        self,
+        candidate: str | None = None,
+        out: str | Path | None = None,
+        *,
+        data: str | Path | None = None,
+        callbacks: Iterable[Callback] = (),
+    ) -> RunRecord:
+        """Train the winner, or another candidate, on all rows; see `counterplay.study.refit`."""
+        from counterplay.study import shipping
+
+        return shipping.refit(self.folder, candidate, out, data=data, callbacks=callbacks)
+
+    def recommend(
+        self,
+        users: Ids | None = None,
+        k: int = 10,
+        *,
+        candidate: str | None = None,
+        **options: Unpack[More],
+    ) -> pl.DataFrame:
+        """Return the `k` best items of each of `users`, or of all; see `counterplay.recommend`."""
+        from counterplay.study import shipping
+
+        return shipping.recommend(self.folder, candidate=candidate, users=users, k=k, **options)
 
     def _frame(self, name: Literal["estimates", "comparisons", "bands"]) -> pl.DataFrame:
         import polars as pl

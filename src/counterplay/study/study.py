@@ -24,6 +24,7 @@ from counterplay.data.sources import is_place, local_path
 from counterplay.data.splits import Split
 from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.records import EvaluationRecord
+from counterplay.learning.tracking import check_tracker, track_values, tracked
 from counterplay.metrics.formulas import row_metrics
 from counterplay.notes import noted, tell
 from counterplay.places import check_log
@@ -69,6 +70,7 @@ def run(
     progress: Stages = lambda *_: None,
     on_read: Callable[[Split], None] = lambda _: None,
     on_plan: Callable[[Mapping[str, Work]], None] = lambda _: None,
+    track: str | None = None,
 ) -> Study:
     """Make a study of a log: train, evaluate, and say what to ship.
 
@@ -81,8 +83,10 @@ def run(
         progress: Called with what is being done, how much of it is done, and of how much.
         on_read: Called with the data as they were understood, before anything is trained.
         on_plan: Called with the stages that take long, before the first: for a `Forecast`.
+        track: Logs epochs and estimates to a tracker (see `counterplay.learning.tracking`).
     """
     config, folder = config or StudyConfig(), Path(out)
+    check_tracker(track)
     place = local_path(source)
     plan = _plan(source, place, config)
     _refuse_another(folder, plan)
@@ -108,7 +112,7 @@ def run(
         plan = _begin(folder, plan, data, split)
         split = split if known else load_split(data)  # whoever goes on sees the same
         on_plan(_planned(folder, config, split, how))
-        record = _made(folder, config, data, split, how, world, random, plan, progress)
+        record = _made(folder, config, data, split, how, world, random, plan, progress, track)
     tell(record.evaluation.notes)
     return Study(folder, record)
 
@@ -123,9 +127,10 @@ def _made(
     random: Interactions | None,
     plan: Plan,
     progress: Stages,
+    track: str | None,
 ) -> StudyRecord:
     """Train and evaluate what has not been, and sum up."""
-    runs = [_trained(name, data, folder, split, config, progress) for name in config.names]
+    runs = [_trained(name, data, folder, split, config, progress, track) for name in config.names]
     if (folder / EVALUATION).exists():
         evaluation, online = read_part(EvaluationRecord, folder / EVALUATION), read_online(folder)
     else:
@@ -135,6 +140,11 @@ def _made(
         notes = (*plan.notes, *of_runs, *evaluation.notes)
         evaluation = evaluation.model_copy(update={"notes": notes})
         write_json(evaluation.to_dict(), folder / EVALUATION)
+        values = {
+            f"{each.candidate}/{each.estimator}/{each.metric}_{each.k}": each.value
+            for each in evaluation.estimates
+        }
+        track_values(track, _events(folder, "evaluation"), f"{folder.name}/evaluation", values)
     if (folder / STUDY).exists():
         return study_record(folder)
     record = _summary(split, config, plan, runs, evaluation, online)
@@ -270,7 +280,13 @@ def _prepared(source: object, config: StudyConfig) -> Split:
 
 
 def _trained(
-    name: str, data: Path, folder: Path, split: Split, config: StudyConfig, progress: Stages
+    name: str,
+    data: Path,
+    folder: Path,
+    split: Split,
+    config: StudyConfig,
+    progress: Stages,
+    track: str | None,
 ) -> NamedRun:
     """Train a candidate, or let its training go on; return its record."""
     from counterplay.runs import training
@@ -279,16 +295,23 @@ def _trained(
     what, epochs = f"training {name}", wanted.training.epochs
     if not (place / "run.json").exists():
         progress(what, 0, epochs, "epochs")
-    with noted():  # they are in its record
+    else:
+        track = None  # there is nothing to log
+    shown, events = wanted.model_dump(mode="json"), _events(folder, name)
+    with noted(), tracked(track, events, f"{folder.name}/{name}", shown) as more:
         record = training.train(
             data,
             place,
             wanted,
             resume=True,
-            callbacks=[lambda epoch: progress(what, epoch.epoch + 1, epochs, "epochs")],
+            callbacks=[lambda epoch: progress(what, epoch.epoch + 1, epochs, "epochs"), *more],
             split=split,
         )
-    return NamedRun(name=name, **dict(record))
+    return NamedRun(name=name, **dict(record))  # its notes are in it
+
+
+def _events(folder: Path, name: str) -> Path:
+    return folder.with_name(f"{folder.name}.events") / name
 
 
 def _summary(

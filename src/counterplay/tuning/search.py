@@ -16,6 +16,7 @@ from counterplay.data.directory import load_split
 from counterplay.data.jobs import Job
 from counterplay.data.publishing import Replaceable, new_directory
 from counterplay.errors import CounterplayWarning, DivergedError
+from counterplay.learning.tracking import tracked
 from counterplay.metrics.estimation import estimates
 from counterplay.notes import noted
 from counterplay.runs import training
@@ -96,6 +97,7 @@ class Search:
             number=number,
             settings=self._asked.params,
             folder=str(self.place(number)),
+            track=self.judge.track,
         )
 
     def take(self, job: TrialJob, told: dict[str, Any]) -> None:
@@ -163,6 +165,7 @@ class TrialJob(Job):
     number: int
     settings: dict[str, Any]
     folder: str
+    track: str | None = None
 
     @property
     def label(self) -> str:
@@ -173,12 +176,12 @@ class TrialJob(Job):
 def run_trial(job: Job) -> dict[str, Any]:
     """Run a trial in a process that has nothing yet but its own earlier trials' data."""
     assert isinstance(job, TrialJob)
-    return {"told": _judge(job.data, job.tuning).tried(job)}
+    return {"told": _judge(job.data, job.tuning, job.track).tried(job)}
 
 
 @lru_cache(maxsize=1)
-def _judge(data: str, tuning: Tuning) -> Judge:
-    return Judge(data, load_split(data), tuning)
+def _judge(data: str, tuning: Tuning, track: str | None) -> Judge:
+    return Judge(data, load_split(data), tuning, track)
 
 
 class Judge:
@@ -187,8 +190,10 @@ class Judge:
     All have the same weights.
     """
 
-    def __init__(self, data: str | Path, split: Split, tuning: Tuning) -> None:
-        self.data, self.split, self.tuning = data, split, tuning
+    def __init__(
+        self, data: str | Path, split: Split, tuning: Tuning, track: str | None = None
+    ) -> None:
+        self.data, self.split, self.tuning, self.track = data, split, tuning, track
         self.config = tuning.selection.evaluation(tuning.seed)
         self._weights: NDArray[np.float64] | None = None
 
@@ -217,7 +222,13 @@ class Judge:
     def train(self, method: Method, folder: Path, settings: dict[str, Any]) -> RunRecord:
         """Train a run with the settings of a trial."""
         config = self.tuning.run_config(method, self.split.train, settings)
-        return training.train(self.data, folder, config, resume=True, split=self.split)
+        out = folder.parent.parent
+        events = out.with_name(f"{out.name}.events") / folder.name
+        shown = config.model_dump(mode="json")
+        with tracked(self.track, events, folder.name, shown) as callbacks:
+            return training.train(
+                self.data, folder, config, resume=True, split=self.split, callbacks=callbacks
+            )
 
     def estimate(self, run: Path) -> dict[str, Any]:
         """Return the estimate of a run as plain values."""

@@ -29,6 +29,7 @@ from counterplay.errors import ConfigError, DataError
 from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.evaluation.stage import Stage
 from counterplay.extras import needed
+from counterplay.learning.tracking import check_tracker
 from counterplay.runs.validating import check_cutoff
 from counterplay.tuning.search import Judge, Search, Trial, TrialJob, run_trial
 from counterplay.tuning.space import Tuning, first_settings
@@ -60,14 +61,17 @@ def tune(
     *,
     progress: Progress = lambda *_: None,
     executor: Executor | None = None,
+    track: str | None = None,
 ) -> dict[str, Any]:
     """Tune methods on the dataset directory `data`; return what is written to `out/tuning.json`.
 
     Methods take turns, so that none is ahead by more than a trial if it breaks off. In the same
     folder it goes on, also to more trials than were asked for before. An `executor` runs a trial of
-    each method side by side: methods do not know of each other, so the result is the same.
+    each method side by side: methods do not know of each other, so the result is the same. `track`
+    logs every trial to a tracker (see `counterplay.learning.tracking`).
     """
     config, folder = config or Tuning(), Path(out)
+    check_tracker(track)
     with needed("tuning", "tune"):
         import optuna  # noqa: F401
     split = load_split(data)
@@ -81,7 +85,8 @@ def tune(
     if not (folder / _TRIALS).exists():
         check_free(folder)
     with working_directory(folder) as place:
-        return _tuned(Judge(data, split, config), place, first, progress, executor)
+        judge = Judge(data, split, config, track)
+        return _tuned(judge, place, first, progress, executor)
 
 
 def _tuned(

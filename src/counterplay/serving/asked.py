@@ -1,0 +1,92 @@
+"""Ids that somebody asks for: users to recommend to, items to recommend; from a file or a list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import polars as pl
+
+from counterplay.data.formats import format_of, readable
+from counterplay.data.scans import scan
+from counterplay.data.vocabulary import integers_of
+from counterplay.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from counterplay.data.vocabulary import Vocabulary
+
+Ids = str | Path | Iterable[object]  # a file of them, or themselves
+
+
+class Asked(NamedTuple):
+    """Ids, each once and in the order in which they were given."""
+
+    known: NDArray[np.int32]  #: Indices of those that the dataset has.
+    unknown: pl.Series  #: The others, in the type of the dataset's ids.
+
+
+def asked_for(given: Ids, role: str, vocabulary: Vocabulary) -> Asked:
+    """Return the ids of a file or a list; `role` is user or item.
+
+    A .txt file has an id a line; any other a column of the role's name, or one column alone.
+    """
+    ids, where = _ids(given, role)
+    ids = ids.drop_nulls().unique(maintain_order=True)  # null: an empty line of a CSV file
+    if not len(ids):
+        raise DataError(
+            f"{role}s that are asked for must be one or more; found none{where}; add their ids, or "
+            f"leave them out for all {role}s"
+        )
+    texts = ids.cast(pl.String)
+    own = texts if vocabulary.is_text else integers_of(texts)
+    if own.null_count():
+        first = texts.filter(own.is_null())[0]
+        raise DataError(
+            f"ids of {role}s must be written as the dataset's are, as integers; found "
+            f"{own.null_count():,} of {len(ids):,}{where} that are not, the first is {first!r}; "
+            "correct them, or leave them out"
+        )
+    index = vocabulary.encode(own)
+    return Asked(index[index >= 0], own.filter(pl.Series(index < 0)))
+
+
+def _ids(given: Ids, role: str) -> tuple[pl.Series, str]:
+    """Return ids as they were given, and where, in words."""
+    if isinstance(given, str | Path):
+        path = Path(given)
+        ids = _lines(path) if path.suffix.lower() == ".txt" else _column(path, role)
+        return ids, f" in '{path}'"
+    try:
+        ids = given if isinstance(given, pl.Series) else pl.Series(list(given))
+    except (TypeError, pl.exceptions.PolarsError):
+        ids = pl.Series([None], dtype=pl.Object)
+    if not (ids.dtype.is_integer() or ids.dtype in (pl.String, pl.Null, pl.Categorical)):
+        raise DataError(
+            f"ids of {role}s must be all integers or all text; found a list of others; convert them"
+        )
+    return ids, ""
+
+
+def _lines(path: Path) -> pl.Series:
+    with readable(path, "text"):
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    return pl.Series([line for line in lines if line.strip()], dtype=pl.String)
+
+
+def _column(path: Path, role: str) -> pl.Series:
+    kind = format_of(path)
+    with readable(path, kind):
+        rows = scan(path, kind)
+        schema = rows.frame.collect_schema()
+        name = next(iter(schema)) if len(schema) == 1 else role
+        if name not in schema or schema[name].is_nested():
+            found = f"one of {schema[name]}" if name in schema else f"only {', '.join(schema)}"
+            raise DataError(
+                f"a file of {role}s must have an id a row, in a column '{role}'; found {found} in "
+                f"'{path}'; name or convert the column"
+            )
+        return rows.collect([name]).to_series()
