@@ -25,6 +25,7 @@ NAMES = (
     "training",
     "training_scale",
     "workers",
+    "evaluate_workers",
     "two_hosts",
     "worker_kills",
     "shuffling",

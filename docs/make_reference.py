@@ -34,6 +34,7 @@ GUIDES = {  # where to read on about a namespace
     "learning": "algorithms/index.md",
     "metrics": "algorithms/evaluation.md",
     "models": "algorithms/models.md",
+    "report": "guide/deciding.md",
     "runs": "guide/training.md",
     "serving": "guide/serving.md",
     "simulation": "guide/worlds.md",

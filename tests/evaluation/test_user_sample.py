@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,7 +14,12 @@ from counterplay.evaluation.stage import Evaluation, Stage
 from counterplay.evaluation.user_sample import UserSample
 from counterplay.runs.candidates import evaluate_scores
 
-HOW = {"estimators": ("standard",), "metrics": ("hit",), "k": (3,), "n_resamples": 200}
+HOW: dict[str, Any] = {
+    "estimators": ("standard",),
+    "metrics": ("hit",),
+    "k": (3,),
+    "n_resamples": 200,
+}
 
 
 def make_split(seed: int = 0) -> cp.Split:

@@ -25,6 +25,8 @@ from counterplay.learning.fitting import fit
 from counterplay.learning.methods import MADE, method_of
 from counterplay.learning.records import Epoch, Fit
 from counterplay.learning.shards import ShardBatches
+from counterplay.metrics.recommendations import top_k
+from counterplay.metrics.scoring import ModelScores
 from counterplay.models.registry import ModelSettings
 from counterplay.models.shares import whole_states
 from counterplay.seeding import Streams
@@ -128,6 +130,45 @@ def test_any_number_of_workers_learns_the_same(
             assert other.beta == pytest.approx(one.beta, abs=1e-3)
             assert other.propensity == pytest.approx(one.propensity, abs=1e-3)
             assert other.candidate_gradient == pytest.approx(one.candidate_gradient, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("method", "model", "given"),
+    [
+        ("erm", "gmf", {}),
+        ("ps", "gmf", {}),
+        ("acl", "gmf", {}),
+        ("erm", "mlp", {}),
+        ("erm", "attn", {"epochs": 1, "batch_size": 8_192, "rate": 1e-3}),
+    ],
+)
+def test_any_number_of_workers_recommends_the_same(
+    method: str, model: str, given: dict[str, Any]
+) -> None:
+    """The ten best items of 2,000 users; what may change places are scores within 1e-4.
+
+    Norms of four numbers let rounding grow from step to step, so attention has few.
+    """
+    log, lists = log_of(n_users=2_000, n_items=300, n=20_000), []
+    users = np.arange(log.n_users)
+    given = {"batch_size": 2_048, "rate": 0.05} | given
+    for size in (1, 2, 4):
+        states, _ = by_workers(size, lambda group: learnt(log, group, method, model, **given))[0]
+        candidate = ModelSettings(name=model, dim=4, length=6).build(log, None)
+        prefix = "candidate."
+        candidate.load_state_dict(
+            {
+                name.removeprefix(prefix): value
+                for name, value in states.items()
+                if name.startswith(prefix)
+            }
+        )
+        lists.append(top_k(ModelScores(candidate, log, train=log), users, log, 10))
+    items, scores = lists[0]
+    assert len(np.unique(items)) > 20  # they are not everybody's
+    for others, theirs in lists[1:]:
+        assert np.abs(theirs - scores).max() < 1e-4
+        assert (others == items).all(axis=1).mean() > 0.999
 
 
 @pytest.mark.parametrize("method", ["erm", "acl", "dro"])

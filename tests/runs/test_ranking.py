@@ -156,7 +156,7 @@ def test_lists_by_jobs_are_the_same_file(
     monkeypatch.setattr("counterplay.metrics.ranks._ROWS", (1, AT_ONCE))
     (tmp_path / "users.txt").write_text("\n".join(map(str, range(50, 10, -1))))
     for run in runs:
-        files = []
+        files: list[Path] = []
         for executor in (None, in_turn, Workers()):
             files.append(tmp_path / f"{len(files)}.parquet")
             how: dict[str, Any] = {"users": tmp_path / "users.txt", "include_seen": include_seen}

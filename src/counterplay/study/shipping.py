@@ -103,7 +103,7 @@ def recommend(
             `without_items`, ids of what may not be recommended, or a file of them.
             `data`, the dataset directory; by default the run's own.
             `progress`, called with the users done so far and their number.
-            `ranking`, makes the lists in jobs (`counterplay.runs.ranking`), unless items are filtered.
+            `ranking`, makes the lists in jobs, unless items are filtered.
     """
     return lists.recommend(run_of(place, candidate), out, **options)
 
