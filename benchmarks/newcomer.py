@@ -57,7 +57,7 @@ def _texts(frame: pl.DataFrame, form: str = "%Y-%m-%d %H:%M:%S") -> pl.DataFrame
 
 
 def _csv(frame: pl.DataFrame, separator: str = ",", **options: Any) -> str:
-    return frame.write_csv(separator=separator, **options)
+    return str(frame.write_csv(separator=separator, **options))
 
 
 def _with_names(frame: pl.DataFrame, name: str) -> pl.DataFrame:

@@ -20,14 +20,7 @@ from counterplay.data.preparation import Preparation
 
 from .conftest import Run
 
-FAST = (
-    "--candidates",
-    "pop",
-    "--set",
-    "evaluation.n_resamples=200",
-    "--set",
-    "evaluation.gamma=[1]",
-)
+FAST = ("--candidates", "pop", "--set", "evaluation.n_resamples=200")
 EVERYDAY = (
     *("format", "header", "separator", "quote", "encoding", "date_format", "drop_missing"),
     *("threshold", "split", "propensity", "position", "clicked", "random"),

@@ -206,6 +206,32 @@ def test_apostrophes_are_no_quotes(tmp_path: Path) -> None:
     assert log.users.ids.to_list() == ["'tHart", "D'Arcy", "O'Brien"]
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"user,item,user\n1,2,3\n4,5,6\n", "found 'user' 2 times"),
+        (b"user,item\n----,----\n1,a\n2,b\n", "must be data; found '----,----'; remove that"),
+        (b"<!DOCTYPE html>\n<html>\n", "found a web page"),
+        (b"user,item\n1.23457E+12,a\n1.23458E+12,b\n", "not rounded by a spreadsheet"),
+        (b"user,item,date\n1,a,2010\n2,b,2011\n", "which may be years; say so with --date-format"),
+        (b"user,item,date\n1,a,40513.35\n2,b,40514.5\n", "may be days of a spreadsheet"),
+        ("user,item\n1,é\n2,ö\n".encode() + b"3,\xfc\n", "found 2 lines in UTF-8 and 1 in another"),
+    ],
+)
+def test_what_would_be_wrong_without_a_word_is_refused(
+    content: bytes, said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(cp.DataError) as caught:
+        read(tmp_path, content)
+    assert said in str(caught.value)
+    assert str(caught.value).count("; ") >= 2
+
+
+def test_a_workbook_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(cp.DataError, match="whose sheet can be saved as CSV"):
+        read(tmp_path, b"PK\x03\x04", "log.xlsx")
+
+
 @pytest.mark.parametrize("n", [20_000, 300_000])
 def test_a_matrix_or_a_file_without_line_ends_is_refused_at_once(n: int, tmp_path: Path) -> None:
     wide = "user,item," + ",".join(f"c{number}" for number in range(n)) + "\n1,2\n"

@@ -107,7 +107,7 @@ def test_a_known_dataset_can_be_looked_at(tmp_path: Path) -> None:
 
 
 def log(**columns: object) -> pl.DataFrame:
-    return pl.DataFrame({"user": [1, 1, 2, 2, 3], "item": list("abcab"), **columns})  # type: ignore[arg-type]
+    return pl.DataFrame({"user": [1, 1, 2, 2, 3], "item": list("abcab"), **columns})
 
 
 NONE = Preparation(split="none")

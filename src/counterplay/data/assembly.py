@@ -62,15 +62,15 @@ class Table:
         """Return the table of a log that is in order already."""
         order: Order = "file" if log.in_file_order else "canonical"
         rest = (log.name, log.source, list(log.steps), log.user_features, log.item_features)
-        rest = (*rest, log.reading)
-        return cls(log.users, log.items, dict(log.columns()), order, *rest)
+        return cls(log.users, log.items, dict(log.columns()), order, *rest, log.reading)
 
     def holding(self, columns: dict[str, Any]) -> Interactions:
         """Return columns that are in order as a log, with all else that the table says."""
-        more = {"user_features": self.user_features, "item_features": self.item_features}
-        texts = {"name": self.name, "source": self.source, "steps": tuple(self.steps)}
-        texts["reading"] = self.reading
-        return Interactions(self.users, self.items, **columns, **more, **texts)  # type: ignore[arg-type] # by name
+        more: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in ("user_features", "item_features", "name", "source", "reading")
+        }
+        return Interactions(self.users, self.items, **columns, **more, steps=tuple(self.steps))
 
     def ordered(self, duplicates: Duplicates = "all") -> Interactions:
         """Return the rows in order; impressions of one pair are no repetitions."""

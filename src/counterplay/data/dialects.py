@@ -28,6 +28,7 @@ _MANY = 10_000  # columns that no log has
 _N_ROWS, _N_BEFORE = 100, 30  # lines of a sample; lines that may stand before a header
 _NUMBER = re.compile(r"[+-]?(\d[\d.,]*|\.\d+)([eE][+-]?\d+)?")
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
+_RULE = re.compile(r"\s*(:?-{2,}:?)?\s*")
 _EPOCH = 1e8  # numbers from here on may be seconds since 1970
 
 
@@ -137,7 +138,7 @@ def written(
 def _sample(path: Path) -> bytes:
     """Return the begin of a file, at least its first line."""
     with pa.input_stream(str(path), compression="detect") as stream:
-        found = stream.read(_SAMPLE)
+        found: bytes = stream.read(_SAMPLE)
         while b"\n" not in found and len(found) < _LONGEST and (more := stream.read(len(found))):
             found += more
         if len(found) >= _SAMPLE and b"\n" in found:
@@ -208,14 +209,12 @@ def _is_single(lines: Sequence[str], separator: str) -> bool:
 
 
 def _fields(line: str, separator: str, quote: str | None) -> list[str]:
-    quoting = csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE
+    if not quote:
+        return line.split(separator)
     try:
-        found = next(
-            csv.reader([line], delimiter=separator, quotechar=quote or '"', quoting=quoting), []
-        )
+        return next(csv.reader([line], delimiter=separator, quotechar=quote), [])
     except csv.Error:  # a very long field
-        found = line.split(separator)
-    return found
+        return line.split(separator)
 
 
 def _refuse_wide(path: Path, rows: Sequence[Sequence[str]], skip: int) -> None:
@@ -243,6 +242,7 @@ def _with_header(
     if said.header is False:
         return _without_header(found, path, first, below, wanted)
     if _holds_roles(first, wanted) or said.header:
+        _refuse_odd(path, found, first, below, wanted)
         return found
     title = next(
         (place for place, row in enumerate(rows[: found.skip + _N_BEFORE]) if place > found.skip
@@ -252,6 +252,7 @@ def _with_header(
         shown = shortened(found.separator.join(first).strip())
         text = f"left out {title - found.skip:,} lines before the header, the first is {shown}"
         step = Step("headers", text, {"lines": title - found.skip})
+        _refuse_odd(path, found, rows[title], rows[title + 1 :], wanted)
         return replace(found, skip=title, steps=(*found.steps, step))
     if not _looks_like_data(first, below):
         return found
@@ -264,6 +265,33 @@ def _with_header(
         f"{shortened(found.separator.join(first))}, which looks like data; add header=False, on "
         "the command line --no-header: columns are then numbered from 1, as in --user 1 --item 2"
     )
+
+
+def _refuse_odd(
+    path: Path, found: Written, names: list[str], below: Sequence[list[str]],
+    wanted: Mapping[str, str | None],
+) -> None:  # fmt: skip
+    """Refuse a column that is there twice, and a line of dashes below the header."""
+    bare = [name.strip() for name in names]
+    if (
+        below
+        and all(_RULE.fullmatch(field) for field in below[0])
+        and any(map(str.strip, below[0]))
+    ):
+        raise DataError(
+            f"below the header of '{path}' must be data; found "
+            f"{shortened(found.separator.join(below[0]))}; remove that line"
+        )
+    try:
+        roles = columns_of(wanted, bare)
+    except CounterplayError:
+        return  # whoever reads it says so
+    twice = next((name for name in roles.values() if bare.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(
+            f"a column must have a name of its own; found '{twice}' {bare.count(twice)} times in "
+            f"'{path}'; rename one of them"
+        )
 
 
 def _holds_roles(names: Sequence[str], wanted: Mapping[str, str | None]) -> bool:

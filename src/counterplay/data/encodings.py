@@ -64,7 +64,7 @@ def western_encoding(path: Path, first: NotUtf8) -> tuple[str, Step]:
 
     In both, letters beyond ASCII stand alone among others; in most other encodings they do not.
     """
-    n_high = n_runs = n_in_words = n_lines = 0
+    n_high = n_runs = n_in_words = n_lines = n_utf8 = 0
     used: set[int] = set()
     in_words = False
     with pa.input_stream(str(path), compression="detect") as stream:
@@ -77,7 +77,15 @@ def western_encoding(path: Path, first: NotUtf8) -> tuple[str, Step]:
             n_in_words += len(_IN_WORD.findall(block))
             used.update(b"".join(runs))
             in_words = in_words or _IN_WORDS.search(block) is not None
-            n_lines += sum(1 for line in block.split(b"\n") if not line.isascii())
+            lines = [line for line in block.split(b"\n") if not line.isascii()]
+            n_lines += len(lines)
+            n_utf8 += sum(map(_is_utf8, lines))
+    if n_utf8 * 10 > n_lines:
+        raise DataError(
+            f"'{path}' must be in one encoding; found {n_utf8:,} lines in UTF-8 and "
+            f"{n_lines - n_utf8:,} in another, the first at line {first.line:,}; write it again, "
+            "or name one with encoding=…, on the command line with --encoding"
+        )
     together = _TOGETHER if n_in_words >= _LATIN_WORDS * n_runs else _ALONE
     if in_words or used & set(_UNUSED) or n_high > together * n_runs:
         raise _unknown(path, first)
@@ -88,6 +96,14 @@ def western_encoding(path: Path, first: NotUtf8) -> tuple[str, Step]:
         f"ASCII, the first at line {first.line:,}: {line}"
     )
     return name, Step("encoding", text, {"lines": n_lines})
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _unknown(path: Path, first: NotUtf8) -> DataError:

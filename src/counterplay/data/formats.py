@@ -46,6 +46,8 @@ UNREADABLE = (
     *(pl.exceptions.PolarsError, pl.exceptions.PanicException),  # panic: at some damaged files
     *(pa.ArrowException, OSError, ValueError),
 )
+_PAGES = (b"<!doctype", b"<html")
+_WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")
 _COMPRESSED = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
 _JSON_BLOCK = 1 << 30
 _CHANGED = r"Column\(/(.*)\) changed from string to (\w+) in row (\d+)"
@@ -76,6 +78,8 @@ def _format_within(path: Path) -> FileFormat:
     if head.lstrip().startswith(b"{"):
         return "ndjson"
     named = next((what for magic, what in _MAGIC.items() if head.startswith(magic)), None)
+    if path.suffix.lower() in _WORKBOOKS:
+        named = "a workbook, whose sheet can be saved as CSV"
     utf16 = head[:2] in (b"\xff\xfe", b"\xfe\xff")
     if named or (b"\0" in head and not utf16) or head.lstrip().startswith((b"[", b"<")):
         begin = head.lstrip()[:20].decode(errors="replace")
@@ -167,6 +171,8 @@ def check_content(path: Path, kind: FileFormat) -> None:
         found = found or "lines that are not JSON objects"
     elif kind in ("csv", "tsv") and head.lstrip().startswith(b"{"):
         found = "JSON objects"
+    elif kind in ("csv", "tsv") and head.lstrip()[:9].lower().startswith(_PAGES):
+        found = "a web page"
     if found:
         raise DataError(
             f"'{path}' must be what its name says, {kind}; found {found}; rename it so that its "

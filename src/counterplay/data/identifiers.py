@@ -28,6 +28,8 @@ _MISSING = (
     "\\n",  # what MySQL writes, in lower case
 )
 _LINE_BREAK = r"[\x00\n\r\x0b\x0c\x{85}\x{2028}\x{2029}]"
+_EXPONENT = r"^[+-]?\d(\.\d+)?[eE]\+\d{2,}$"
+_ROUNDED = "ids must be written in full, not rounded by a spreadsheet"
 _ONE_LINE = "ids must not hold line breaks or null characters"
 _ABSENT = "every row must have an id"
 _REMOVE = (
@@ -115,6 +117,7 @@ class IdColumn:
             (_ABSENT, _REMOVE, bare == ""),
             (word, rename, stands_for_none(bare)),
             (_ONE_LINE, look, ids.str.contains(_LINE_BREAK)),
+            (_ROUNDED, "export the column as text", bare.str.contains(_EXPONENT) & self.untyped),
             (f"ids must be at most {LONGEST:,} bytes long", look, ids.str.len_bytes() > LONGEST),
         ):
             if bad.any():

@@ -49,10 +49,10 @@ def unpacked(path: Path, scratch: Scratch) -> Path:
     name = path.stem
     if path.suffix.lower() == ".bz2":
         with bz2.open(path, "rb") as stream:
-            return scratch.take(stream, name)  # type: ignore[arg-type] # it reads bytes
+            return scratch.take(stream, name)
     if path.suffix.lower() == ".xz":
         with lzma.open(path, "rb") as stream:
-            return scratch.take(stream, name)  # type: ignore[arg-type] # it reads bytes
+            return scratch.take(stream, name)
     try:
         with zipfile.ZipFile(path) as archive:
             members = [

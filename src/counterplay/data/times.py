@@ -19,7 +19,7 @@ TimeUnit = Literal["s", "ms", "us", "ns"]
 _MICROSECONDS: dict[TimeUnit, float] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 _LATEST = float(1 << 61)  # beyond it, in microseconds, a difference of two times can overflow
 _YEAR_100 = -59_011_459_200_000_000  # in microseconds: an earlier year was written in two digits
-_NAMED_MONTHS = ("%d-%b-%Y", "%d %b %Y", "%b %d, %Y")
+_NAMED_MONTHS = ("%d-%b-%Y", "%d %b %Y", "%b %d, %Y", "%b %d %Y")
 _TIME_FORMATS = (
     "%+",  # 2017-07-30T07:44:10Z and its relatives
     "%Y-%m-%d %H:%M:%S%.f UTC",
@@ -44,6 +44,7 @@ _FORMATS = (*_TIME_FORMATS, *_DATE_FORMATS)
 _DATE_AS_NUMBER = r"^(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"
 _CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", " %H:%M:%S%.f")
 _SHORT_FIRST = r"^(\d{1,2})([/.-])(\d{1,2})[/.-](\d{4}|\d{2})(\D|$)"  # 12/1/2010, 31.12.10 …
+_YEARS, _DAYS = (1900, 2100), (20_000, 60_000)  # numbers that are hardly seconds since 1970
 _MUST = "times must be dates, ISO 8601 text or numbers since 1970"
 
 
@@ -138,7 +139,9 @@ class TimeColumn(Column):
         raw = joined(self._batches)
         if not self.numeric:
             return raw.astype(np.int64, copy=False)
-        self.unit = self.unit or _unit_of(raw)
+        if self.unit is None:
+            _refuse_years(raw, self.name)
+            self.unit = _unit_of(raw)
         scale = _MICROSECONDS[self.unit]
         if max(abs(float(raw.min())), abs(float(raw.max()))) * scale > _LATEST:
             far = np.flatnonzero(np.abs(raw.astype(np.float64)) * scale > _LATEST)
@@ -268,6 +271,23 @@ def _best(text: pl.Series, forms: tuple[str, ...]) -> str:
     return max(forms, key=lambda form: _n_read(sample, [form]))
 
 
+def _refuse_years(raw: NDArray[Any], name: str) -> None:
+    """Refuse numbers that are years, or the days that a spreadsheet counts, and no seconds."""
+    low, high = float(raw.min()), float(raw.max())
+    years = low >= _YEARS[0] and high <= _YEARS[1]
+    days = low >= _DAYS[0] and high <= _DAYS[1] and bool((raw % 1 != 0).any())
+    if years or days:
+        what, advice = (
+            ("years", "with --date-format %Y") if years else ("days of a spreadsheet", "")
+        )
+        advice = f"say so {advice}" if advice else "export them as dates"
+        raise DataError(
+            f"times must be dates or numbers since 1970; found column '{name}' to hold {low:g} to "
+            f"{high:g}, which may be {what}; {advice}, name the unit with --time-unit, or leave "
+            "the column out with '-'"
+        )
+
+
 def _unit_of(raw: NDArray[Any]) -> TimeUnit:
     """Tell the unit by the median of all rows: its year is then between 1973 and 5138."""
     limits: tuple[tuple[float, TimeUnit], ...] = ((1e11, "s"), (1e14, "ms"), (1e17, "us"))
@@ -278,6 +298,8 @@ def _unit_of(raw: NDArray[Any]) -> TimeUnit:
 
 
 def _parse(text: pl.Series, form: str) -> pl.Series:
+    if form == "%Y":
+        text, form = text + "-01-01", "%Y-%m-%d"
     if any(sign in form for sign in ("%H", "%I", "%+", "%T", "%X", "%c", "%s")):
         times = _microseconds(text.str.to_datetime(form, time_unit="us", strict=False))
     else:

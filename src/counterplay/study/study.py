@@ -199,7 +199,7 @@ def _plan(source: object, place: Path | None, config: StudyConfig) -> Plan:
     named = None if place is None else str(place.resolve())
     if place is None and is_place(source):
         places = source if isinstance(source, list | tuple) else [source]
-        named = ", ".join(map(str, places))  # type: ignore[call-overload] # is_place saw to it
+        named = ", ".join(map(str, places))
     return Plan(
         source=named,
         files={str(each.resolve()): digest_of(each) for each in given if each.is_file()},

@@ -131,7 +131,7 @@ def _in_two_parts(
     rows = Several(tuple(scans)).batches([*columns.values(), _RANDOM], how.get("progress"))
     steps = [step for each in scans for step in each.steps]
     log = assemble(rows, columns | {_RANDOM: _RANDOM}, steps=steps, **about)
-    part = np.where(log.random, TEST, TRAIN).astype(np.int8)
+    part = np.where(np.asarray(log.random), TEST, TRAIN).astype(np.int8)
     return Split(replace(log, random=None), part, kind)
 
 
