@@ -63,7 +63,7 @@ def test_users_of_plain_text(tmp_path: Path) -> None:
         ("a.csv", "user\n", "must be one or more; found none in"),
         ("a.csv", "", "found an empty file"),
         ("a.csv", "a,b\n1,2\n", "in a column 'user'; found only a, b"),
-        ("a.json", "[3]", "format must show in its name"),
+        ("a.json", "[3]", "must be csv, tsv, parquet, ndjson"),
         ("a.parquet", "user\n3\n", "must be what its name says"),
         ("a.jsonl", '{"user": [3, 5]}\n', r"found one of List\(Int64\)"),
         ("a.txt", b"\xff\xfe3\n", "whole, valid text file"),
