@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from counterplay.learning.losses import LossName
+    from counterplay.learning.config import LossName
     from counterplay.metrics.certificate import Cost
 
     Numbers = NDArray[np.float64]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterplay.learning.losses import LossName
+from counterplay.learning.config import LossName
 from counterplay.metrics.certificate import Cost, certificates
 from reproduction.small_worlds import (
     BEST_SCORES,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -25,7 +24,6 @@ from counterplay.cli.options import (
     Workers,
     several_settings,
 )
-from counterplay.display import named
 from counterplay.errors import ConfigError
 from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.places import (
@@ -39,7 +37,7 @@ from counterplay.places import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from counterplay.evaluation.records import ColdRows, Comparison, EvaluationRecord
+    from counterplay.evaluation.records import EvaluationRecord
     from counterplay.evaluation.settings import Evaluation
     from counterplay.progress import Stages
     from counterplay.runs.ranking import Ranking
@@ -244,7 +242,7 @@ def _ranked(
             out,
             shards=launching.shards_for(shards, workers, ray=ray),
             executor=executor,
-            progress=partial(_shown(bar), unit="jobs"),
+            progress=lambda text, done, total: bar(done, total, text, unit="jobs"),
         ) as ranking,
     ):
         yield ranking
@@ -314,81 +312,11 @@ def _write(result: EvaluationRecord, out: Path | None) -> None:
 
 
 def _give(result: EvaluationRecord, out: Path | None, *, as_json: bool) -> None:
+    from counterplay.cli.tables import show_evaluation
+
     if as_json:
         console.print_json(result.to_dict())
         return
-    found, first = result.estimates, result.estimates[0]
-    digits = 5 if first.protocol == "impressions" else 4  # click rates are small
-    drawn = "" if (some := result.sample) is None else f" of {some.n:,} of {some.of:,} users"
-    console.print_table(
-        f"{result.dataset}, {first.n:,} {result.part} rows{drawn}, {first.protocol}; "
-        f"{first.level:.0%} intervals over users",
-        {
-            "candidate": [each.candidate for each in found],
-            "estimator": [each.estimator for each in found],
-            "metric": [named(*each.key) for each in found],
-            "value": [_number(each.value, digits=digits) for each in found],
-            "low": [_number(each.low, digits=digits) for each in found],
-            "high": [_number(each.high, digits=digits) for each in found],
-            "effective": [f"{each.ess:,.0f}" for each in found],
-        },
-    )
-    if result.cold:
-        _show_cold(result.cold, result.part)
-    if result.bands:
-        console.print_table(
-            "the smallest and largest value if the odds of exposure are off by a factor Γ",
-            {
-                "candidate": [each.candidate for each in result.bands],
-                "estimator": [each.estimator for each in result.bands],
-                "metric": [named(*each.key) for each in result.bands],
-                "Γ": [f"{each.gamma:g}" for each in result.bands],
-                "low": [f"{each.low:.4f}" for each in result.bands],
-                "high": [f"{each.high:.4f}" for each in result.bands],
-            },
-        )
-    if result.comparisons:
-        _show_comparisons(result.comparisons, digits)
+    show_evaluation(result)
     if out is not None:
         console.print_pairs({"written to": str(out)})
-
-
-def _show_cold(cold: ColdRows, part: str) -> None:
-    found = cold.estimates
-    console.print_table(
-        f"cold: the {cold.rows:,} {part} rows ({cold.share:.0%}) of users without training "
-        "rows, for whom models rank by popularity; warm: the others",
-        {
-            "candidate": [each.candidate for each in found],
-            "rows": [f"{each.n:,} {each.rows}" for each in found],
-            "metric": [named(*each.key) for each in found],
-            "value": [f"{each.value:.4f}" for each in found],
-            "low": [_number(each.low) for each in found],
-            "high": [_number(each.high) for each in found],
-        },
-    )
-
-
-def _show_comparisons(found: Sequence[Comparison], digits: int) -> None:
-    console.print_table(
-        "differences on the same rows; intervals and p by resampling users, for all pairs of an "
-        "estimator and metric at once",
-        {
-            "first − second": [f"{each.first} − {each.second}" for each in found],
-            "estimator": [each.estimator for each in found],
-            "metric": [named(*each.key) for each in found],
-            "difference": [_number(each.value, "+", digits=digits) for each in found],
-            "low": [_number(each.low, "+", digits=digits) for each in found],
-            "high": [_number(each.high, "+", digits=digits) for each in found],
-            "p": [f"{each.p:.4f}" for each in found],
-        },
-    )
-    for each in found:
-        if each.statement and each.decided:
-            console.out.print(
-                f"{named(*each.key)}, {each.estimator}: {each.statement}", markup=False
-            )
-
-
-def _number(value: float | None, sign: str = "", *, digits: int = 4) -> str:
-    return "–" if value is None else f"{value:{sign}.{digits}f}"

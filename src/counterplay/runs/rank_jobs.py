@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -142,7 +142,8 @@ class RankJob(PlacedJob):
 
     def kept(self, place: Workplace, scores: Scores, seen: Interactions) -> Result:
         """Write what comes of it."""
-        table, how = place.map_array(*self.rows), {"memory": self.memory, "at_once": self.at_once}
+        table = place.map_array(*self.rows)
+        how: Any = {"memory": self.memory, "at_once": self.at_once}
         users = np.ascontiguousarray(table[:, 0])
         if self.what == "lists":
             parts = lists_of(scores, users, seen, self.k, **how)
