@@ -38,10 +38,11 @@ TRAINING = ("--method", "erm", "--dim", "16", "--shards", "8", "--epochs", "40",
 def run(n_cases: int = N_CASES) -> dict[str, Any]:
     cases = campaign("workers", WorkerKills(SEED), n_cases)
     faults = [each for each in cases if each["fault"]]
-    waits = sorted(each["seconds"] for each in cases)
+    hit = [each for each in cases if each["outcome"] != "ended before"]  # of the others, none was
+    waits = sorted(each["seconds"] for each in hit)
     return {
         "seed": SEED,
-        "cases": len(cases),
+        "cases": {"planned": N_CASES, "tried": len(cases), "hit by a signal": len(hit)},
         "outcomes": dict(sorted(Counter(each["outcome"] for each in cases).items())),
         "seconds": {"median": waits[len(waits) // 2], "longest": waits[-1]},
         "faults": faults,
@@ -50,11 +51,11 @@ def run(n_cases: int = N_CASES) -> dict[str, Any]:
                 "what": "one of two workers killed, stopped or ended at random moments, then "
                 "resumed by 1, 2 or 4: another result, a mixed epoch, a leftover process, or not "
                 "one sentence",
-                "ours": f"{len(faults)} of {len(cases)}",
+                "ours": f"{len(faults)} of {len(hit)}, {N_CASES} planned",
                 "yardstick": "",
                 "ratio": "",
                 "goal": "0",
-                "met": not faults,
+                "met": not faults if faults or n_cases >= N_CASES else None,
             },
             {
                 "what": f"the same: seconds until all had ended, timeout {TIMEOUT} s, median and "
