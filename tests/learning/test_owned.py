@@ -13,11 +13,10 @@ import counterplay as cp
 from counterplay.data.interactions import Interactions
 from counterplay.errors import ConfigError
 from counterplay.groups import ALONE, Group
-from counterplay.learning.config import Training
+from counterplay.learning.config import AmongAll, Training
 from counterplay.learning.fitting import fit
 from counterplay.learning.methods import MADE, method_of
 from counterplay.learning.methods.erm import Erm
-from counterplay.learning.methods.softmax import AmongAll
 from counterplay.models.item_tables import apart, tables_of_items, whole_items
 from counterplay.models.registry import ModelSettings
 from counterplay.models.shares import n_parameters
