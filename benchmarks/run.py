@@ -26,6 +26,7 @@ NAMES = (
     "training_scale",
     "workers",
     "evaluate_workers",
+    "owned_items",
     "two_hosts",
     "worker_kills",
     "shuffling",

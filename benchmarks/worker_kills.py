@@ -4,10 +4,13 @@ All must end by themselves with one sentence, no process may stay, and the same 
 `--resume`, by one, two or four workers, must end in the run of one process. In about half of the
 cases workers own the items' vectors, before the signal, after it, or both. Every case has a
 number, and with the seed its number says all of it; finished ones are kept in `benchmarks/.work`.
+
+Usage: python -m benchmarks.run worker_kills, or python -m benchmarks.worker_kills CASES
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -32,12 +35,14 @@ TRAINING = ("--method", "erm", "--dim", "16", "--shards", "8", "--epochs", "40",
             "--set", "training.patience=40")  # fmt: skip
 
 
-def run() -> dict[str, Any]:
-    cases = campaign("workers", WorkerKills(SEED), N_CASES)
+def run(n_cases: int = N_CASES) -> dict[str, Any]:
+    cases = campaign("workers", WorkerKills(SEED), n_cases)
     faults = [each for each in cases if each["fault"]]
-    waits = sorted(each["seconds"] for each in cases)
+    hit = [each for each in cases if each["outcome"] != "ended before"]  # of the others, none was
+    waits = sorted(each["seconds"] for each in hit)
     return {
         "seed": SEED,
+        "cases": {"planned": N_CASES, "tried": len(cases), "hit by a signal": len(hit)},
         "outcomes": dict(sorted(Counter(each["outcome"] for each in cases).items())),
         "seconds": {"median": waits[len(waits) // 2], "longest": waits[-1]},
         "faults": faults,
@@ -46,11 +51,11 @@ def run() -> dict[str, Any]:
                 "what": "one of two workers killed, stopped or ended at random moments, then "
                 "resumed by 1, 2 or 4: another result, a mixed epoch, a leftover process, or not "
                 "one sentence",
-                "ours": f"{len(faults)} of {len(cases)}",
+                "ours": f"{len(faults)} of {len(hit)}, {N_CASES} planned",
                 "yardstick": "",
                 "ratio": "",
                 "goal": "0",
-                "met": not faults,
+                "met": not faults if faults or n_cases >= N_CASES else None,
             },
             {
                 "what": f"the same: seconds until all had ended, timeout {TIMEOUT} s, median and "
@@ -139,3 +144,7 @@ def _children(pid: int) -> list[int]:
         return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except FileNotFoundError:
         return []
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(int(sys.argv[1])), indent=2))

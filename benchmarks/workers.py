@@ -1,9 +1,8 @@
 """Two workers against one, a thread each, with the same number of rows a worker and step.
 
 What is measured is the last of two epochs; turns alternate, and the best of each counts. Bytes are
-those that a worker sends in a step, by 2, 4 and 8 workers: where all have a copy of all items, and
-where each owns a part of them. On a machine that does other work too, seconds say little; those of
-the processor say what workers compute, without what they wait for.
+those that a worker sends in a step. On a machine that does other work too, seconds say little;
+those of the processor say what workers compute, without what they wait for.
 """
 
 from __future__ import annotations
@@ -29,17 +28,15 @@ SHARDS, ROUNDS = 8, 3
 GOAL = 1.6
 METHODS = ("erm", "acl")
 SIZES = (1, 2)
-MANY_ITEMS, FEW_ROWS = 200_000, 262_144  # to count bytes with, in four steps
-OWNERS = (2, 4, 8)
 
 
 def run() -> dict[str, Any]:
-    data = _log("workers-4m", N_ROWS, N_ITEMS)
+    data = log_of("workers-4m", N_ROWS, N_ITEMS)
     measured: dict[str, dict[Any, Any]] = {}
     for method in METHODS:
         batches = {size: ROWS_A_WORKER * size for size in SIZES}
         turns = [
-            {size: _measured(data, method, size, batches[size]) for size in SIZES}
+            {size: measured_by(data, method, size, batches[size]) for size in SIZES}
             for _ in range(ROUNDS)
         ]
         measured[method] = {
@@ -52,23 +49,14 @@ def run() -> dict[str, Any]:
         measured[method]["turns"] = [
             {size: turn[size]["seconds"] for size in SIZES} for turn in turns
         ]  # fmt: skip
-    many = _log("workers-items", FEW_ROWS, MANY_ITEMS)
-    sent = {
-        name: {
-            size: _measured(many, "erm", size, FEW_ROWS // 4, own_items=own)["bytes a step"]
-            for size in OWNERS
-        }
-        for name, own in (("copied", False), ("owned", True))
-    }
     return {
         "log": {"rows": N_ROWS, "users": N_USERS, "items": N_ITEMS, "shards": SHARDS},
         "measured": measured,
-        "bytes a worker and step": {"items": MANY_ITEMS, "rows a step": FEW_ROWS // 4, **sent},
-        "rows": [*(_row(method, found) for method, found in measured.items()), _sent(sent)],
+        "rows": [_row(method, found) for method, found in measured.items()],
     }
 
 
-def _log(name: str, n_rows: int, n_items: int) -> Path:
+def log_of(name: str, n_rows: int, n_items: int) -> Path:
     """Make a log in which few items have most rows, and all of them one."""
     data = WORK / name
     if not data.exists():
@@ -79,23 +67,6 @@ def _log(name: str, n_rows: int, n_items: int) -> Path:
         log = cp.read(pl.DataFrame({"user": user, "item": item}))
         cp.data.save(cp.Split(log, np.zeros(len(log), dtype=np.int8), "nothing held out"), data)
     return data
-
-
-def _sent(sent: dict[str, dict[int, float]]) -> dict[str, Any]:
-    words = {
-        name: " → ".join(f"{each / 2**20:.1f}" for each in found.values())
-        for name, found in sent.items()
-    }
-    owned = list(sent["owned"].values())
-    return {
-        "what": f"GMF, erm, {MANY_ITEMS:,} items, {FEW_ROWS // 4:,} rows a step: MiB that a worker "
-        "sends in a step, by 2, 4 and 8 workers that own items' vectors",
-        "ours": words["owned"],
-        "yardstick": f"{words['copied']}, copies",
-        "ratio": f"{sent['owned'][8] / sent['copied'][8]:.2f}",
-        "goal": "falling",
-        "met": sorted(owned, reverse=True) == owned,
-    }
 
 
 def _row(method: str, found: dict[Any, dict[str, Any]]) -> dict[str, Any]:
@@ -114,7 +85,7 @@ def _row(method: str, found: dict[Any, dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _measured(
+def measured_by(
     data: Path, method: str, size: int, batch_size: int, *, own_items: bool = False
 ) -> dict[str, Any]:
     """Run a training by some workers, and return what the first one printed."""
