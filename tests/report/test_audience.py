@@ -14,7 +14,7 @@ from counterplay.report.segments import segments_section
 from counterplay.report.users import users_section
 from counterplay.study.records import Findings
 
-from .conftest import Values, make_record, make_sample, make_values
+from .conftest import Values, make_record, make_gallery, make_values
 
 
 def test_a_matrix_a_kind_and_the_best_of_a_column_is_marked(record: Findings) -> None:
@@ -96,7 +96,7 @@ def test_three_users_and_all_as_data(record: Findings) -> None:
 
 
 def test_ratings_and_what_has_no_time_say_so(values: Values) -> None:
-    sample = values["evaluation"]["diagnostics"]["sample"]
+    sample = values["evaluation"]["diagnostics"]["gallery"]
     sample |= {"feedback": "ratings", "in_order": False, "names": None}
     for user in sample["users"]:
         user |= {"ratings": [4.5], "n_chosen": 30}
@@ -112,7 +112,7 @@ def test_ratings_and_what_has_no_time_say_so(values: Values) -> None:
 @pytest.mark.parametrize("n", [1, 2])
 def test_few_users_are_each_shown_once(n: int, values: Values) -> None:
     names = ("a", "b")
-    values["evaluation"]["diagnostics"]["sample"] = make_sample(names, n)
+    values["evaluation"]["diagnostics"]["gallery"] = make_gallery(names, n)
     section = users_section(Findings.model_validate(values))
     assert section is not None
     (people,) = section.blocks
@@ -121,7 +121,7 @@ def test_few_users_are_each_shown_once(n: int, values: Values) -> None:
 
 
 def test_empty_lists_are_dashes(values: Values) -> None:
-    sample = values["evaluation"]["diagnostics"]["sample"]
+    sample = values["evaluation"]["diagnostics"]["gallery"]
     for user in sample["users"]:
         user["lists"] = {name: [] for name in user["lists"]}
         user["history"] = user["chosen"] = []
@@ -163,7 +163,7 @@ def test_lists_beside_accuracy(record: Findings) -> None:
 def test_records_from_before_have_neither() -> None:
     values = make_values()
     diagnostics = values["evaluation"]["diagnostics"]
-    del diagnostics["segments"], diagnostics["sample"]
+    del diagnostics["segments"], diagnostics["gallery"]
     for each in diagnostics["popularity"]["recommended"]:
         del each["measures"]
     record = Findings.model_validate(values)
@@ -181,10 +181,10 @@ def test_user_ids_and_names_are_never_markup() -> None:
     values = make_values()
     names = ("pop", "erm", "ps", "acl")
     evil = "</script><script>alert(1)</script>"
-    sample = make_sample(names, prefix=evil)
+    sample = make_gallery(names, prefix=evil)
     sample["names"] = [evil] * 9
     sample["items"] = [f"<img src=x onerror=alert({place})>" for place in range(9)]
-    values["evaluation"]["diagnostics"]["sample"] = sample
+    values["evaluation"]["diagnostics"]["gallery"] = sample
     page = render(Findings.model_validate(values))
     assert "<script>alert" not in page
     assert "<img" not in page
