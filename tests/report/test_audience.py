@@ -14,7 +14,7 @@ from counterplay.report.segments import segments_section
 from counterplay.report.users import users_section
 from counterplay.study.records import Findings
 
-from .conftest import Values, make_record, make_gallery, make_values
+from .conftest import Values, make_gallery, make_record, make_values
 
 
 def test_a_matrix_a_kind_and_the_best_of_a_column_is_marked(record: Findings) -> None:

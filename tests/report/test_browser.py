@@ -17,7 +17,7 @@ from counterplay.report.page import SECTIONS, write_report
 from counterplay.report.words import interval, metric, number
 from counterplay.study.records import Findings
 
-from .conftest import make_record, make_gallery, make_values
+from .conftest import make_gallery, make_record, make_values
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

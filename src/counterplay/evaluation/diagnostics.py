@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counterplay.evaluation.estimators import ESTIMATORS
+from counterplay.evaluation.gallery import user_gallery
 from counterplay.evaluation.list_measures import list_measures
 from counterplay.evaluation.records import (
     Calibration,
@@ -16,7 +17,6 @@ from counterplay.evaluation.records import (
     Recommended,
     Spread,
 )
-from counterplay.evaluation.gallery import user_gallery
 from counterplay.evaluation.segments import segments
 from counterplay.metrics.exposure import (
     calibration,
