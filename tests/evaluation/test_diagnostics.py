@@ -115,9 +115,9 @@ def found(split: cp.Split) -> dict[str, Any]:
 
 def test_the_result_is_plain_and_complete(found: dict[str, Any], split: cp.Split) -> None:
     assert json.loads(json.dumps(found, allow_nan=False)) == found
-    parts = ["propensities", "popularity", "by_decile", "calibration", "segments", "sample"]
+    parts = ["propensities", "popularity", "by_decile", "calibration", "segments", "gallery"]
     assert list(found) == parts
-    assert found["segments"] is found["sample"] is None, "they were not asked for"
+    assert found["segments"] is found["gallery"] is None, "they were not asked for"
     assert found["calibration"] == []
     assert [(each["estimator"], each["candidate"]) for each in found["propensities"]] == [
         ("popularity", None),

@@ -333,7 +333,7 @@ def _diagnostics(names: tuple[str, ...]) -> Values:
             )
         ],
         "segments": _segments(names),
-        "sample": make_sample(names),
+        "gallery": make_gallery(names),
     }
 
 
@@ -375,7 +375,7 @@ def _segments(names: tuple[str, ...]) -> Values:
     }  # fmt: skip
 
 
-def make_sample(names: tuple[str, ...], n_users: int = 5, prefix: str = "user ") -> Values:
+def make_gallery(names: tuple[str, ...], n_users: int = 5, prefix: str = "user ") -> Values:
     """Return a sample of users; each candidate shows other items, the last what was clicked."""
     return {
         "k": 3,

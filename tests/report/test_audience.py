@@ -14,10 +14,10 @@ from counterplay.report.segments import segments_section
 from counterplay.report.users import users_section
 from counterplay.study.records import Findings
 
-from .conftest import Values, make_record, make_sample, make_values
+from .conftest import Values, make_gallery, make_record, make_values
 
 
-def test_a_matrix_a_kind_and_the_best_of_a_row_is_marked(record: Findings) -> None:
+def test_a_matrix_a_kind_and_the_best_of_a_column_is_marked(record: Findings) -> None:
     section = segments_section(record)
     assert section is not None
     chart, activity, town, fold, rest = section.blocks
@@ -26,8 +26,9 @@ def test_a_matrix_a_kind_and_the_best_of_a_row_is_marked(record: Findings) -> No
     assert isinstance(town, Matrix)
     assert isinstance(fold, Fold)
     assert rest == Prose(["Not shown: item feature title, which is a name."])
-    assert list(activity.columns) == ["pop", "erm", "ps", "acl"]
-    cells = activity.rows["1 to 10 training rows (100 rows of 60 users)"]
+    assert list(activity.rows) == ["pop", "erm", "ps", "acl"]
+    assert activity.columns["1 to 10 training rows"] == "100 rows of 60 users"
+    cells = [own[0] for own in activity.rows.values()]
     assert [cell.value for cell in cells] == ["0.0100", "0.0200", "0.0300", "0.0400"]
     assert [cell.best for cell in cells] == [False, False, False, True]
     assert cells[0].notes == ("–",)
@@ -57,7 +58,7 @@ def test_errors_lead_when_they_are_smaller(values: Values) -> None:
     assert isinstance(activity, Matrix)
     assert chart.tables[0].columns["lead"][0] == "+0.0200"
     assert chart.tables[0].columns["interval"][0] == "+0.0150 to +0.0250"
-    assert next(iter(activity.rows.values()))[0].best
+    assert [own[0].best for own in activity.rows.values()] == [True, False, False, False]
 
 
 def test_one_candidate_has_segments_without_leads() -> None:
@@ -95,7 +96,7 @@ def test_three_users_and_all_as_data(record: Findings) -> None:
 
 
 def test_ratings_and_what_has_no_time_say_so(values: Values) -> None:
-    sample = values["evaluation"]["diagnostics"]["sample"]
+    sample = values["evaluation"]["diagnostics"]["gallery"]
     sample |= {"feedback": "ratings", "in_order": False, "names": None}
     for user in sample["users"]:
         user |= {"ratings": [4.5], "n_chosen": 30}
@@ -111,7 +112,7 @@ def test_ratings_and_what_has_no_time_say_so(values: Values) -> None:
 @pytest.mark.parametrize("n", [1, 2])
 def test_few_users_are_each_shown_once(n: int, values: Values) -> None:
     names = ("a", "b")
-    values["evaluation"]["diagnostics"]["sample"] = make_sample(names, n)
+    values["evaluation"]["diagnostics"]["gallery"] = make_gallery(names, n)
     section = users_section(Findings.model_validate(values))
     assert section is not None
     (people,) = section.blocks
@@ -120,7 +121,7 @@ def test_few_users_are_each_shown_once(n: int, values: Values) -> None:
 
 
 def test_empty_lists_are_dashes(values: Values) -> None:
-    sample = values["evaluation"]["diagnostics"]["sample"]
+    sample = values["evaluation"]["diagnostics"]["gallery"]
     for user in sample["users"]:
         user["lists"] = {name: [] for name in user["lists"]}
         user["history"] = user["chosen"] = []
@@ -129,6 +130,17 @@ def test_empty_lists_are_dashes(values: Values) -> None:
     assert "none: a new user" in page
     sample["users"][0]["lists"]["pop"] = [1]
     assert '<td class="word">–</td>' in render(Findings.model_validate(values))
+
+
+def test_many_lists_are_in_several_tables() -> None:
+    section = users_section(make_record(tuple(f"c{place}" for place in range(20))))
+    assert section is not None
+    (people,) = section.blocks
+    assert isinstance(people, People)
+    tables = people.people[-1].tables
+    assert [len(names) for names, _ in tables] == [8, 8, 4]
+    assert [name for names, _ in tables for name in names] == [f"c{place}" for place in range(20)]
+    assert all(len(rows) == 3 for _, rows in tables)
 
 
 def test_lists_beside_accuracy(record: Findings) -> None:
@@ -151,7 +163,7 @@ def test_lists_beside_accuracy(record: Findings) -> None:
 def test_records_from_before_have_neither() -> None:
     values = make_values()
     diagnostics = values["evaluation"]["diagnostics"]
-    del diagnostics["segments"], diagnostics["sample"]
+    del diagnostics["segments"], diagnostics["gallery"]
     for each in diagnostics["popularity"]["recommended"]:
         del each["measures"]
     record = Findings.model_validate(values)
@@ -169,10 +181,10 @@ def test_user_ids_and_names_are_never_markup() -> None:
     values = make_values()
     names = ("pop", "erm", "ps", "acl")
     evil = "</script><script>alert(1)</script>"
-    sample = make_sample(names, prefix=evil)
+    sample = make_gallery(names, prefix=evil)
     sample["names"] = [evil] * 9
     sample["items"] = [f"<img src=x onerror=alert({place})>" for place in range(9)]
-    values["evaluation"]["diagnostics"]["sample"] = sample
+    values["evaluation"]["diagnostics"]["gallery"] = sample
     page = render(Findings.model_validate(values))
     assert "<script>alert" not in page
     assert "<img" not in page

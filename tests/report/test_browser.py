@@ -17,7 +17,7 @@ from counterplay.report.page import SECTIONS, write_report
 from counterplay.report.words import interval, metric, number
 from counterplay.study.records import Findings
 
-from .conftest import make_record, make_sample, make_values
+from .conftest import make_gallery, make_record, make_values
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -400,9 +400,9 @@ def test_everything_is_on_paper(browser: Browser, tmp_path: Path) -> None:
 
 def test_hostile_ids_are_shown_as_text(browser: Browser, tmp_path: Path) -> None:
     values = make_values()
-    sample = make_sample(("pop", "erm", "ps", "acl"), prefix=HOSTILE[3])
+    sample = make_gallery(("pop", "erm", "ps", "acl"), prefix=HOSTILE[3])
     sample |= {"names": [HOSTILE[1]] * 9, "items": list(HOSTILE[:1]) * 9}
-    values["evaluation"]["diagnostics"]["sample"] = sample
+    values["evaluation"]["diagnostics"]["gallery"] = sample
     file = tmp_path / "ids.html"
     write_report(Findings.model_validate(values), file)
     with opened(browser, file) as found:

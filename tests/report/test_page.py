@@ -127,7 +127,7 @@ def test_next_steps_are_those_of_the_verdict_and_what_always_helps(values: Value
     assert "Test acl online" not in page
     assert "Look at what each candidate would show some users" in page
     assert "Test acl online" in Page(render(make_record())).text
-    values["evaluation"]["diagnostics"]["sample"] = None
+    values["evaluation"]["diagnostics"]["gallery"] = None
     assert "Look at what each" not in Page(render(Findings.model_validate(values))).text
 
 
@@ -358,7 +358,7 @@ def test_any_part_may_be_missing(gone: set[str]) -> None:
 def test_any_diagnostic_may_be_empty(data: st.DataObject) -> None:
     values = make_values(("a",))
     lists = ("bands", "comparisons", "notes"), ("propensities", "by_decile", "calibration")
-    for name in data.draw(st.sets(st.sampled_from(("segments", "sample")))):
+    for name in data.draw(st.sets(st.sampled_from(("segments", "gallery")))):
         del values["evaluation"]["diagnostics"][name]
     evaluation = values["evaluation"]
     for part, names in zip((evaluation, evaluation["diagnostics"]), lists, strict=True):

@@ -145,22 +145,22 @@ def test_it_draws_and_reports_itself(study: Study, tmp_path: Path) -> None:
 def test_a_sample_of_users_is_kept_or_nobody(log: Path, tmp_path: Path, study: Study) -> None:
     found = study.record.evaluation.diagnostics
     assert found is not None
-    assert found.sample is not None
+    assert found.gallery is not None
     assert found.segments is not None
-    assert 0 < len(found.sample.users) <= 50
+    assert 0 < len(found.gallery.users) <= 50
     assert found.segments.first == study.record.verdict.leader
     assert found.segments.estimator == study.record.verdict.estimator
-    nobody = module.run(log, tmp_path / "nobody", quick(sample_users=0))
+    nobody = module.run(log, tmp_path / "nobody", quick(gallery_users=0))
     diagnostics = nobody.record.evaluation.diagnostics
     assert diagnostics is not None
-    assert diagnostics.sample is None
+    assert diagnostics.gallery is None
 
 
 def test_a_study_from_before_a_setting_goes_on(study: Study, log: Path, tmp_path: Path) -> None:
     old = tmp_path / "old"
     shutil.copytree(study.folder, old)
     plan = json.loads((old / "plan.json").read_text(encoding="utf-8"))
-    del plan["configuration"]["sample_users"], plan["digest"]
+    del plan["configuration"]["gallery_users"], plan["digest"]
     write_json(plan, old / "plan.json")
     assert module.run(log, old, quick()).record == study.record
 

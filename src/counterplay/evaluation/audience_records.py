@@ -94,7 +94,7 @@ class SampledUser(Record):
     lists: dict[Text, tuple[int, ...]]
 
 
-class UserSample(Record):
+class UserGallery(Record):
     """A sample of users with held-out rows, and all items that they are shown with.
 
     Attributes:

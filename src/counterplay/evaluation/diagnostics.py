@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counterplay.evaluation.estimators import ESTIMATORS
+from counterplay.evaluation.gallery import user_gallery
 from counterplay.evaluation.list_measures import list_measures
 from counterplay.evaluation.records import (
     Calibration,
@@ -16,7 +17,6 @@ from counterplay.evaluation.records import (
     Recommended,
     Spread,
 )
-from counterplay.evaluation.sample import user_sample
 from counterplay.evaluation.segments import segments
 from counterplay.metrics.exposure import (
     calibration,
@@ -63,7 +63,7 @@ def diagnostics(
     - by_decile: the plain mean of each metric, by the decile of the row's item.
     - calibration: propensities against the true ones, in a world; else empty.
     - segments: the metric that decides by part of the audience, where it is said what is followed.
-    - sample: `n_sampled` users with what they did and what each candidate would show them.
+    - gallery: `n_sampled` users with what they did and what each candidate would show them.
     """
     train = stage.train
     events = np.bincount(train.item, minlength=train.n_items)
@@ -84,7 +84,7 @@ def diagnostics(
         by_decile=_by_decile(stage, contestants, deciles),
         calibration=_calibration(stage, weights),
         segments=None if follows is None else segments(stage, contestants, follows),
-        sample=user_sample(stage, contestants, k=k, n_users=n_sampled) if n_sampled else None,
+        gallery=user_gallery(stage, contestants, k=k, n_users=n_sampled) if n_sampled else None,
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from counterplay.evaluation.sample import name_column
+from counterplay.evaluation.gallery import name_column
 from counterplay.metrics.exposure import popularity_deciles
 
 if TYPE_CHECKING:

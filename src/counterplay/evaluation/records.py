@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from counterplay.display import Shown, value_first
-from counterplay.evaluation.audience_records import Segments, UserSample
+from counterplay.evaluation.audience_records import Segments, UserGallery
 from counterplay.evaluation.record_kinds import Key as Key
 from counterplay.evaluation.record_kinds import Kind as Kind
 from counterplay.evaluation.record_kinds import Number as Number
@@ -234,7 +234,7 @@ class Diagnostics(Record):
     by_decile: tuple[DecileMean, ...]
     calibration: tuple[Calibration, ...]
     segments: Segments | None = None
-    sample: UserSample | None = None
+    gallery: UserGallery | None = None
 
 
 class SampledUsers(Record):

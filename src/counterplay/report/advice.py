@@ -32,7 +32,7 @@ def next_steps_section(record: Findings) -> Section | None:
             "what is worth a test, and does not replace it."
         )
     diagnostics = record.evaluation.diagnostics if record.evaluation else None
-    if diagnostics is not None and diagnostics.sample is not None:
+    if diagnostics is not None and diagnostics.gallery is not None:
         steps.append(
             "Look at what each candidate would show some users, below: a list that no user would "
             "want is a reason, whatever the estimate."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence, Set
 
+_BESIDE = 8  # lists beside each other, as many as paper has room for
 _BRIEF, _SENTENCE = 16, 40  # characters of a cell: up to one it is never folded, from one on wide
 
 
@@ -186,12 +187,20 @@ class Person:
     lists: dict[str, Sequence[Shown]]
 
     @property
-    def places(self) -> list[list[Shown | None]]:
-        """Return the lists row by row, None where one has ended."""
+    def tables(self) -> list[tuple[list[str], list[list[Shown | None]]]]:
+        """Return names and lists row by row, None where one has ended, for some lists at a time."""
         n = max((len(each) for each in self.lists.values()), default=0)
+        found = list(self.lists.items())
+        parts = [dict(found[begin : begin + _BESIDE]) for begin in range(0, len(found), _BESIDE)]
         return [
-            [each[place] if place < len(each) else None for each in self.lists.values()]
-            for place in range(n)
+            (
+                list(part),
+                [
+                    [each[place] if place < len(each) else None for each in part.values()]
+                    for place in range(n)
+                ],
+            )
+            for part in parts
         ]
 
 

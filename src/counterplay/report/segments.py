@@ -91,17 +91,18 @@ def _seen(lead: SegmentLead, sign: int) -> tuple[float, float | None, float | No
 
 
 def _matrix(found: Segments, of: str, own: Sequence[Segment], estimator: str) -> Matrix:
-    """Return segments in rows and candidates in columns; the best of a row is marked."""
+    """Return candidates in rows and segments in columns; the best of a column is marked."""
     names = list(dict.fromkeys(value.candidate for each in own for value in each.values))
-    rows = {}
+    rows: dict[str, list[Cell]] = {name: [] for name in names}
     for each in own:
         values = {value.candidate: value for value in each.values if value.estimator == estimator}
         best = best_of({name: value.value for name, value in values.items()}, found.key)
-        rows[f"{each.label} ({count(each.n)} rows of {count(each.n_users)} users)"] = [
-            Cell(number(values[name].value), (ends(values[name]),), name == best)
-            if name in values
-            else Cell(NONE)
-            for name in names
-        ]
+        for name in names:
+            rows[name].append(
+                Cell(number(values[name].value), (ends(values[name]),), name == best)
+                if name in values
+                else Cell(NONE)
+            )
+    columns = {each.label: f"{count(each.n)} rows of {count(each.n_users)} users" for each in own}
     title = f"{metric(*found.key)} by {of}, {estimator}"
-    return Matrix(title, of, dict.fromkeys(names, ""), rows)
+    return Matrix(title, "candidate", columns, rows)

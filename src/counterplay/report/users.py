@@ -8,7 +8,7 @@ from counterplay.report.blocks import People, Person, Section, Shown
 from counterplay.report.words import count
 
 if TYPE_CHECKING:
-    from counterplay.evaluation.audience_records import SampledUser, UserSample
+    from counterplay.evaluation.audience_records import SampledUser, UserGallery
     from counterplay.study.records import Findings
 
 _ALWAYS = 3  # users who are shown at once, and printed
@@ -17,7 +17,7 @@ _ALWAYS = 3  # users who are shown at once, and printed
 def users_section(record: Findings) -> Section | None:
     """Return three users, and a choice of all others of the sample."""
     diagnostics = record.evaluation.diagnostics if record.evaluation else None
-    found = diagnostics.sample if diagnostics else None
+    found = diagnostics.gallery if diagnostics else None
     if found is None or not found.users:
         return None
     ratings = found.feedback == "ratings"
@@ -57,7 +57,7 @@ def _spread(users: tuple[SampledUser, ...]) -> list[SampledUser]:
     return [ordered[place] for place in places][:_ALWAYS]
 
 
-def _label(found: UserSample, place: int) -> str:
+def _label(found: UserGallery, place: int) -> str:
     """Return what an item is called: its name, with its id, where it has one."""
     name = found.names[place] if found.names is not None else None
     return found.items[place] if not name else f"{name} ({found.items[place]})"

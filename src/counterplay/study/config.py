@@ -71,7 +71,7 @@ class StudyConfig(BaseModel):
         evaluation: How to evaluate; by default with bands, and with the oracle in worlds. Its
             protocol, first metric and first cutoff also select the best epoch of each candidate.
         online: The online test, in worlds.
-        sample_users: Number of users that the report shows by their ids; 0 for none.
+        gallery_users: Number of users that the report shows by their ids; 0 for none.
         seed: Random seed of training and evaluation.
     """
 
@@ -88,7 +88,7 @@ class StudyConfig(BaseModel):
     preparation: Preparation = Preparation()
     evaluation: Evaluation = Evaluation()
     online: OnlineTest = OnlineTest()
-    sample_users: Annotated[int, Field(ge=0, le=200)] = 50
+    gallery_users: Annotated[int, Field(ge=0, le=200)] = 50
     seed: Annotated[int, Field(ge=0)] = 0
 
     @model_validator(mode="before")

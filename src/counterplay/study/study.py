@@ -183,7 +183,7 @@ def _evaluated(
         found = compared(stage, contestants)
         seen = diagnostics(
             stage, contestants, k=max(stage.config.k), follows=followed(found),
-            n_sampled=config.sample_users,
+            n_sampled=config.gallery_users,
         )  # fmt: skip
     return found.model_copy(update={"diagnostics": seen, "notes": tuple(notes)}), online
 

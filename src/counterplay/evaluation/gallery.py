@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.evaluation.audience_records import SampledUser, UserSample
+from counterplay.evaluation.audience_records import SampledUser, UserGallery
 from counterplay.metrics.recommendations import top_k
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ _LONGEST = 120  # characters of an id or a name
 _BEST_NAMES = ("title", "name")
 
 
-def user_sample(
+def user_gallery(
     stage: Stage, contestants: Sequence[Contestant], *, k: int, n_users: int
-) -> UserSample:
+) -> UserGallery:
     """Draw users with held-out rows, and look at them."""
     targets, seen = stage.targets, stage.seen
     everybody = np.unique(targets.user)
@@ -49,7 +49,7 @@ def user_sample(
 
     rating = targets.rating if stage.explicit else None
     ids = seen.users.decode(users).cast(str)
-    return UserSample(
+    return UserGallery(
         k=k,
         n_users=len(everybody),
         feedback="ratings" if stage.explicit else "clicks",

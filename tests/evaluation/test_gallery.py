@@ -10,8 +10,8 @@ import pytest
 
 import counterplay as cp
 from counterplay.data.features import FeatureTable
-from counterplay.evaluation.audience_records import UserSample
-from counterplay.evaluation.sample import name_column, user_sample
+from counterplay.evaluation.audience_records import UserGallery
+from counterplay.evaluation.gallery import name_column, user_gallery
 from counterplay.metrics.recommendations import top_k
 
 from .audience import contestants, make_split, make_stage
@@ -27,8 +27,8 @@ def _without_notes() -> Iterator[None]:
 def test_lists_histories_and_clicks_are_those_of_the_log() -> None:
     split = make_split()
     stage, two = make_stage(split), contestants(split)
-    found = user_sample(stage, two, k=5, n_users=7)
-    assert UserSample.model_validate(json.loads(json.dumps(found.to_dict()))) == found
+    found = user_gallery(stage, two, k=5, n_users=7)
+    assert UserGallery.model_validate(json.loads(json.dumps(found.to_dict()))) == found
     assert len(found.users) == 7
     assert found.n_users == len(np.unique(stage.targets.user))
     log = split.interactions
@@ -47,12 +47,12 @@ def test_lists_histories_and_clicks_are_those_of_the_log() -> None:
 
 def test_names_come_from_the_features_and_are_cut() -> None:
     split = make_split()
-    found = user_sample(make_stage(split), contestants(split), k=5, n_users=3)
+    found = user_gallery(make_stage(split), contestants(split), k=5, n_users=3)
     assert found.names is not None
     assert all(name is not None and name.startswith("<i>") for name in found.names)
     assert all(name is not None and len(name) == 120 and name[-1] == "…" for name in found.names)
     plain = make_split(features=False)
-    assert user_sample(make_stage(plain), contestants(plain), k=5, n_users=3).names is None
+    assert user_gallery(make_stage(plain), contestants(plain), k=5, n_users=3).names is None
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_which_feature_is_a_name(columns: tuple[str, ...], wanted: str | None) -
 
 def test_a_candidate_that_cannot_rank_all_has_shorter_lists() -> None:
     split = make_split()
-    found = user_sample(make_stage(split), contestants(split, "one", "partly"), k=5, n_users=40)
+    found = user_gallery(make_stage(split), contestants(split, "one", "partly"), k=5, n_users=40)
     lengths = {len(each.lists["partly"]) for each in found.users}
     assert 0 in lengths
     assert max(lengths) <= 4
@@ -78,7 +78,7 @@ def test_a_candidate_that_cannot_rank_all_has_shorter_lists() -> None:
 def test_ratings_are_kept_beside_what_was_rated() -> None:
     split = make_split(ratings=True)
     stage = make_stage(split, explicit=True)
-    found = user_sample(stage, contestants(split), k=5, n_users=5)
+    found = user_gallery(stage, contestants(split), k=5, n_users=5)
     assert found.feedback == "ratings"
     assert all(each.ratings and len(each.ratings) == len(each.chosen) for each in found.users)
 
@@ -86,7 +86,7 @@ def test_ratings_are_kept_beside_what_was_rated() -> None:
 def test_the_same_users_again_and_no_more_than_there_are() -> None:
     split = make_split(times=False)
     stage, two = make_stage(split), contestants(split)
-    assert user_sample(stage, two, k=5, n_users=9) == user_sample(stage, two, k=5, n_users=9)
-    everybody = user_sample(stage, two, k=5, n_users=500)
+    assert user_gallery(stage, two, k=5, n_users=9) == user_gallery(stage, two, k=5, n_users=9)
+    everybody = user_gallery(stage, two, k=5, n_users=500)
     assert len(everybody.users) == everybody.n_users
     assert not everybody.in_order
