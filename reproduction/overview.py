@@ -221,7 +221,7 @@ def _told(claims: list[dict[str, Any]]) -> str:
 
 def _difference(claim: dict[str, Any]) -> str:
     digits = 2 if abs(claim["value"]) >= 1 else 3
-    recipe = recipe_of({"title": claim["first"]}).partition(" (")[0]
+    recipe = recipe_of({"title": claim["first"].partition(" (")[0]})
     kind = f"ACL {claim['first'].split()[1]}, " if claim["first"].startswith("ACL ") else ""
     where = f"{claim['dataset']}, {claim['column']}, {kind}{recipe}"
     value, low, high = (
