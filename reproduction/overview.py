@@ -122,15 +122,15 @@ CLAIMS = (
         "Robust evaluation is closer to the online result than standard",
         "squared error .12 against .18",
         "A weight that goes with popularity takes most of the bias away; a game's own opponent, "
-        "whose weights are nearly alike, takes little.",
+        "whose weights are alike or go with taste, takes little or adds to it.",
         "[table 3](table3.md), [eight games](table3-games.md)",
     ),
     Claim(
         (NEARER_THAN_OTHERS,),
         "… and closer than weighting by popularity or by a propensity model",
         ".12 against .14 and .14",
-        "Popularity is nearer than a game's own opponent, whose weights vanish; only an opponent "
-        "of all candidates together comes near to it.",
+        "Popularity is nearer than a game's own opponent; only an opponent of all candidates "
+        "together comes near to it.",
         "[table 3](table3.md), [eight games](table3-games.md)",
     ),
 )
