@@ -14,7 +14,7 @@ from reproduction.datasets import DISTINCT, source_of, world_of
 from reproduction.effects import effects_of, ess_of
 from reproduction.jobs import Plan, TrainJob
 from reproduction.paper import printings
-from reproduction.selection import SEED, selected
+from reproduction.selection import SEED, VARIED, selected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -300,6 +300,7 @@ def _paper(
 
     Where the paper prints a cell twice, and differently, the other numbers stand beside it.
     """
-    found = [] if k != 10 else [list(each) for each in printings(
+    varied = any(name in VARIED for name, _ in method.fixed)
+    found = [] if k != 10 or varied else [list(each) for each in printings(
         labels, dataset, method.printed, metric)]  # fmt: skip
     return {"paper": found[0] if found else None, "paper_also": found[1:]}

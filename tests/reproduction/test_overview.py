@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reproduction.claims import BEATS_BASE, judged
+from reproduction.claims import BEATS_BASE, UNIFORMLY, judged
 from reproduction.overview import BEGIN, CLAIMS, END, collapsed, overview, write
 
 
@@ -21,9 +21,19 @@ def test_the_committed_page_is_made_of_the_committed_results(root: Path, tmp_pat
     assert Path(page).read_text(encoding="utf-8") == (folder / "index.md").read_text("utf-8")
 
 
+GAME = "ACL GMF / GMF, paper"
+
+
 def results(folder: Path, name: str, *differences: list[float], dataset: str = "d") -> None:
     claims = [
-        judged(BEATS_BASE, each, dataset=dataset, column="truth", first="ACL, paper", second="GMF")
+        judged(
+            BEATS_BASE,
+            each,
+            dataset=dataset,
+            column="truth",
+            first="ACL GMF / GMF, paper",
+            second="GMF",
+        )
         for each in differences
     ]
     (folder / f"{name}.json").write_text(json.dumps({"claims": claims, "cells": []}))
@@ -47,7 +57,7 @@ UP, DOWN, UNSURE = [1.0, 1.1, 0.9], [-1.0, -1.1, -0.9], [1.0, -1.1, 0.3]
         ((DOWN,), (UNSURE,), "not reproduced where it is decided"),
         ((), (UP, UNSURE), "reproduced where it is decided"),
         ((), (), "not run"),
-        (([3.0],), (), "not run"),
+        (([3.0],), (), "undecided"),
     ],
 )
 def test_the_verdict_is_that_of_all_comparisons(
@@ -58,14 +68,22 @@ def test_the_verdict_is_that_of_all_comparisons(
     assert line_of(tmp_path)[4] == verdict
 
 
+def test_one_failure_is_enough_against_uniformly(tmp_path: Path) -> None:
+    claims = [judged(UNIFORMLY, each, dataset="d", column="c", first="A", second="B")
+              for each in (UP, UP, DOWN)]  # fmt: skip
+    (tmp_path / "table2.json").write_text(json.dumps({"claims": claims}))
+    (line,) = (each for each in overview(tmp_path) if "uniformly, standard" in each)
+    assert line.split(" | ")[4] == "not reproduced"
+
+
 def test_both_settings_are_counted_apart_with_their_ends(tmp_path: Path) -> None:
     results(tmp_path, "table1-authors", UP)
     results(tmp_path, "table1", DOWN, UNSURE, dataset="ml-1m")
     cells = line_of(tmp_path)
-    assert cells[2].startswith("reproduced in 1 of 1; +1.00 [")
+    assert cells[2].startswith("*truth*: reproduced in 1 of 1; +1.00 [")
     assert "not reproduced in 1" in cells[3]
     assert "of 2; −1.00 [" in cells[3]
-    assert "(ml-1m, truth, paper)" in cells[3]
+    assert "(ml-1m, truth, ACL GMF, paper)" in cells[3]
 
 
 def test_runs_are_counted_by_what_their_weights_did(tmp_path: Path) -> None:
