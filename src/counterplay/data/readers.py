@@ -71,9 +71,9 @@ def read(
 
     Args:
         source: A CSV, TSV, Parquet or NDJSON file (also compressed), a folder or a list of such
-            files, a pattern such as logs/*.csv, an address such as s3://bucket/log.parquet, '-' for
-            standard input; a polars, pandas, Arrow, Spark, Ray or Hugging Face table, a mapping of
-            names to arrays, a list of dicts, or a sparse matrix of users and items.
+            files, a pattern such as `logs/*.csv`, an address such as `s3://bucket/log.parquet`, '-'
+            for standard input; a polars, pandas, Arrow, Spark, Ray or Hugging Face table, a mapping
+            of names to arrays, a list of dicts, or a sparse matrix of users and items.
         user: User-ID column (detected if omitted, as the next six); '-' leaves a role out.
         item: Item-ID column.
         rating: Rating column.
