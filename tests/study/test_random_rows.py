@@ -27,8 +27,9 @@ from counterplay.report.worst_case import worst_case_section
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.writing import write_world
 from counterplay.study.config import StudyConfig
+from counterplay.study.finished import Study
 from counterplay.study.reach import holds
-from counterplay.study.records import Study, Verdict
+from counterplay.study.records import Verdict
 from counterplay.study.verdict import verdict
 
 FAST: dict[str, Any] = {

@@ -15,7 +15,8 @@ from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.writing import write_world
 from counterplay.study.config import StudyConfig
-from counterplay.study.records import Study, StudyRecord, load_study
+from counterplay.study.finished import Study, load_study
+from counterplay.study.records import StudyRecord
 from counterplay.study.shipping import chosen, refit, run_of
 
 FAST: dict[str, Any] = {

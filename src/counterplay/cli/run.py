@@ -31,7 +31,7 @@ from counterplay.study.field import FIELD
 if TYPE_CHECKING:
     from counterplay.evaluation.records import CandidateEstimate
     from counterplay.study.config import StudyConfig
-    from counterplay.study.records import Study
+    from counterplay.study.finished import Study
 
 REPORT = "report.html"
 _Candidates = Annotated[

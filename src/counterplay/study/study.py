@@ -30,6 +30,8 @@ from counterplay.notes import noted, tell
 from counterplay.places import check_log
 from counterplay.progress import Work
 from counterplay.study.config import StudyConfig
+from counterplay.study.finished import Study as Study
+from counterplay.study.finished import load_study as load_study
 from counterplay.study.records import (
     BESIDE,
     EVALUATION,
@@ -43,8 +45,6 @@ from counterplay.study.records import (
     read_online,
     read_part,
 )
-from counterplay.study.records import Study as Study
-from counterplay.study.records import load_study as load_study
 from counterplay.study.records import study_record as study_record
 from counterplay.study.reservations import reservations
 from counterplay.study.verdict import followed, verdict
