@@ -146,7 +146,7 @@ def test_what_was_brought_back_is_asked_about(tmp_path: Path, run: Run) -> None:
         ([(user, 1, user) for user in range(9)], "at least two items; found one, 1"),
         ([(1, 1, 5)] * 9, "at least two users; found one, 1"),
         ([(user, user % 3, time) for user in range(9) for time in range(5)],
-         "test rows that are not in training; found all 9 of them to repeat"),
+         "found only repeats: each of 9 users has one item in all 45 rows"),
         ([(user, user % 3, 1) for user in range(9)], "found none after the split leave-last-two"),
     ],
 )  # fmt: skip

@@ -120,11 +120,10 @@ FRAMES = {
     "ratings": log_of().with_columns(rating=pl.Series(np.arange(N) % 5 + 1)).drop("time"),
     "one row a user": pl.DataFrame({"user": range(60), "item": [i % 7 for i in range(60)]}),
     "repeated pairs": pl.DataFrame(
-        {"user": [1] * 30 + [2] * 30, "item": [5] * 30 + [6] * 30, "time": range(60)}
+        {"user": [1] * 30 + [2] * 30, "item": [5, 6] * 15 + [6, 7] * 15, "time": range(60)}
     ),
-    "two items": pl.DataFrame(
-        {"user": [i // 3 for i in range(60)], "item": [i // 3 % 2 for i in range(60)],
-         "time": range(60)}
+    "a user with one item": pl.DataFrame(
+        {"user": [1] * 30 + [2] * 30, "item": [5] * 30 + [6, 7] * 15, "time": range(60)}
     ),
     "markup": text_of("<script>alert({})</script>"),
     "long ids": text_of("x" * 1000 + "{}"),
@@ -174,6 +173,13 @@ def test_ratings_are_predicted_when_asked_for(run: Run) -> None:
 
 
 NOTHING: dict[str, object] = {}
+ONLY_REPEATS = pl.DataFrame(
+    {
+        "user": [i // 3 for i in range(60)],
+        "item": [i // 3 % 2 for i in range(60)],
+        "time": range(60),
+    }
+)
 
 
 @pytest.mark.parametrize(
@@ -183,6 +189,7 @@ NOTHING: dict[str, object] = {}
         (log_of(16, 1), (), "at least two items"),
         (log_of(16, 2), (), "found users with all 2 items"),
         (pl.DataFrame({"user": range(40), "item": [1, 2] * 20, "time": range(40)}), (), "random"),
+        (ONLY_REPEATS, (), "found only repeats: each of 20 users has one item in all 60 rows"),
         (log_of(), ("--feedback", "ratings"), "feedback ratings needs ratings"),
         (log_of(), ("--candidates", "foo"), "found 'foo'"),
         (log_of(), ("--set", "trainin.epochs=3"), "did you mean 'training'"),

@@ -157,7 +157,7 @@ def test_counts_are_grouped_by_thousands() -> None:
     [
         ("scores.csv", None, "a file must exist to be read; found nothing at"),
         ("scores.csv", b"", "must have contents; found an empty file"),
-        ("scores.xlsx", b"PK\x03\x04", "format must show in its name or be given; found 'scores"),
+        ("scores.xlsx", b"PK\x03\x04", "found a workbook, whose sheet can be saved as CSV"),
         ("scores.parquet", b"user,item,score\n", "what its name says, parquet; found something"),
         ("scores.parquet", b"PAR1" + b"\0" * 20, "must be a whole, valid parquet file; found"),
         ("scores.csv", b"PAR1" + b"\0" * 20, "what its name says, csv; found a Parquet file"),

@@ -273,7 +273,8 @@ def test_notes_of_all_stages_are_kept_and_told_again(log: Path, tmp_path: Path) 
 
 
 def test_notes_of_training_say_whose_they_are(tmp_path: Path) -> None:
-    log = {"user": [1] * 30 + [2] * 30, "item": ["a"] * 30 + ["b"] * 30, "time": np.arange(60)}
+    items = ["a", "b"] * 15 + ["b", "c"] * 15
+    log = {"user": [1] * 30 + [2] * 30, "item": items, "time": np.arange(60)}
     asked = quick(evaluation=FAST["evaluation"] | {"k": (10,)})
     with pytest.raises(cp.ConfigError, match="; found 10 and 1; lower"):
         cp.run(log, tmp_path / "study", asked)
@@ -319,7 +320,7 @@ def test_a_file_or_a_frame_that_has_changed_is_refused(tmp_path: Path) -> None:
     [
         ("nothing.csv", {}, "found nothing at"),
         ({"user": [1, 2, 3], "item": [1, 2, 3]}, {"preparation": {"split": "none"}}, "rows to"),
-        ({"user": [1, 2, 3], "item": [1, 2, 3], "time": [1, 2, 3]}, {}, "split=random"),
+        ({"user": [1, 2, 3], "item": [1, 2, 3], "time": [1, 2, 3]}, {}, "--split random"),
         ({"user": [1, 1, 1, 2], "item": [1, 2, 1, 2], "time": [1, 2, 3, 4]}, {}, "all 2 items"),
         ({"who": [1, 2], "what": [3, 4]}, {}, "a column for the user"),
         ({"user": [1, 2], "item": [3, 4]}, {}, "split random of 2 rows; take a longer log"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from counterplay.data.impressions import held_out_clicks, tells_apart
@@ -181,11 +182,13 @@ class StudyConfig(BaseModel):
                 f"a study needs rows to test on; found none after the split {split.kind} of "
                 f"{len(log):,} rows; {other}take a longer log"
             )
-        if split.seen_share == 1:
+        n_events = np.diff(log.offsets)
+        n_users = np.count_nonzero(n_events)
+        if len(log.distinct_pairs) == n_users == np.count_nonzero(n_events > 1):
             raise DataError(
-                "a study needs test rows that are not in training; found all "
-                f"{split.counts['test']:,} of them to repeat a pair of user and item; keep one row "
-                "of each pair with --duplicates first (duplicates='first'), or take a longer log"
+                "a study needs users who chose between items; found only repeats: each of "
+                f"{n_users:,} users has one item in all {len(log):,} rows; check "
+                "the columns of users and items, or take a longer log"
             )
         if self.feedback == "ratings" and log.rating is None:
             raise DataError(
