@@ -36,6 +36,7 @@ NAMES = (
     "classical",
     "uncertainty",
     "dials",
+    "scored_rows",
     "open_bandit",
     "worlds",
     "demo",

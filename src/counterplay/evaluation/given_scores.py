@@ -51,7 +51,7 @@ def given_candidate(name: str, table: Table, stage: Stage) -> Contestant:
         )
     scores = read_scores(table, stage.split.interactions, stage.users)
     pairs, n_negatives = scores.pairs, stage.config.opponent.n_negatives
-    observed = np.isin(pairs, train.pair)
+    observed = np.isin(pairs, train.distinct_pairs, assume_unique=True)
     model = batches = None
     if observed.any() and not observed.all():
         # The opponent meets n_negatives others an observed pair, whatever their share here.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from counterplay.data.canonical import begins
 from counterplay.data.formats import format_of, readable
 from counterplay.data.identifiers import stands_for_none
 from counterplay.data.scans import header_of, scan
@@ -53,16 +54,19 @@ def read_scores(
     _none(item < 0, "an item that the dataset does not know", "leave them out")
     known = user >= 0  # others may well be scored too; they are not asked for
     user, item, score = user[known], item[known], score[known]
-    pairs = user.astype(np.int64) * log.n_items + item
-    n_repeated = len(pairs) - len(np.unique(pairs))
+    from counterplay.metrics.scoring import TableScores
+
+    found = TableScores(user, item, score, log.n_items)
+    n_repeated = len(found.pairs) - int(begins(found.pairs).sum())
     _must(
         n_repeated == 0, f"{n_repeated:,} rows that repeat a pair", "keep one score for each pair"
     )
-    absent = np.setdiff1d(users, user)
+    wanted, scored = np.zeros((2, log.n_users), dtype=np.bool_)
+    wanted[users], scored[user] = True, True
+    n_absent = int((wanted & ~scored).sum())
     _must(
-        len(absent) == 0,
-        f"none for {len(absent):,} of {len(np.unique(users)):,} users with test rows or random "
-        "rows",
+        n_absent == 0,
+        f"none for {n_absent:,} of {int(wanted.sum()):,} users with test rows or random rows",
         "score them too, or leave their rows out of the dataset",
     )
     if not known.all():
@@ -71,9 +75,7 @@ def read_scores(
             f"left out {int((~known).sum()):,} of {len(known):,} scores in {name}: their users are "
             f"not in the dataset, the first is {first!r}"
         )
-    from counterplay.metrics.scoring import TableScores
-
-    return TableScores(user, item, score, log.n_items)
+    return found
 
 
 def check_columns(path: Path) -> None:
