@@ -280,3 +280,11 @@ def test_a_file_that_is_named_twice_is_refused(tmp_path: Path) -> None:
     fill(tmp_path, a_dot_csv=CSV)
     with pytest.raises(cp.DataError, match="named once"):
         cp.read([tmp_path / "a.csv", tmp_path / "*.csv"])
+
+
+def test_archives_of_one_name_are_all_read(tmp_path: Path) -> None:
+    for place in range(2):
+        half = FRAME[2 * place : 2 * place + 2].write_csv().encode()
+        fill(tmp_path, **{f"{place}__log_dot_csv_dot_bz2": bz2.compress(half)})
+    log = cp.read(tmp_path)
+    assert sorted(log.to_frame()["time"].to_list()) == sorted(EXPECTED.to_frame()["time"].to_list())
