@@ -288,3 +288,12 @@ def test_archives_of_one_name_are_all_read(tmp_path: Path) -> None:
         fill(tmp_path, **{f"{place}__log_dot_csv_dot_bz2": bz2.compress(half)})
     log = cp.read(tmp_path)
     assert sorted(log.to_frame()["time"].to_list()) == sorted(EXPECTED.to_frame()["time"].to_list())
+
+
+@pytest.mark.parametrize("pack", [bz2.compress, lzma.compress])
+def test_an_archive_that_is_cut_is_refused(pack: Any, tmp_path: Path) -> None:
+    ending = {bz2.compress: "bz2", lzma.compress: "xz"}[pack]
+    path = tmp_path / f"log.csv.{ending}"
+    path.write_bytes(pack(CSV)[:-20])
+    with pytest.raises(cp.DataError, match="must be a whole"):
+        cp.read(path)
