@@ -214,3 +214,16 @@ def test_numbers_in_two_units_are_refused(odd: int) -> None:
         times_of([*most, odd])
     assert sorted(times_of([*most, 0]))[0] == 0  # a time that is not known
     assert len(times_of([*most, odd], "ms")) == 4
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+def test_dates_of_a_table_are_the_same_in_every_unit(unit: Any) -> None:
+    dates = pl.Series([MOMENT.replace(tzinfo=None)] * 2).cast(pl.Datetime(unit))
+    assert times_of(dates) == [SECONDS * 10**6] * 2
+
+
+def test_a_year_in_two_digits_may_be_first() -> None:
+    expected = int(np.datetime64("1995-07-30", "us").astype(np.int64))
+    assert times_of(["95/07/30", "95/07/30"]) == [expected] * 2
+    with pytest.raises(cp.DataError, match="'%d/%m/%y', or .* in the form '%y/%m/%d'"):
+        times_of(["17/07/30", "18/12/29"])
