@@ -225,5 +225,5 @@ def test_dates_of_a_table_are_the_same_in_every_unit(unit: Any) -> None:
 def test_a_year_in_two_digits_may_be_first() -> None:
     expected = int(np.datetime64("1995-07-30", "us").astype(np.int64))
     assert times_of(["95/07/30", "95/07/30"]) == [expected] * 2
-    with pytest.raises(cp.DataError, match="'%d/%m/%y', or .* in the form '%y/%m/%d'"):
+    with pytest.raises(cp.DataError, match=r"'%d/%m/%y', or .* in the form '%y/%m/%d'"):
         times_of(["17/07/30", "18/12/29"])
