@@ -227,3 +227,9 @@ def test_a_year_in_two_digits_may_be_first() -> None:
     assert times_of(["95/07/30", "95/07/30"]) == [expected] * 2
     with pytest.raises(cp.DataError, match=r"'%d/%m/%y', or .* in the form '%y/%m/%d'"):
         times_of(["17/07/30", "18/12/29"])
+
+
+def test_days_of_a_spreadsheet_are_no_seconds() -> None:
+    with pytest.raises(cp.DataError, match="may be days of a spreadsheet; export them as dates"):
+        times_of([44_197.5, 44_198.25])
+    assert times_of([44_197, 44_198]) == [44_197 * 10**6, 44_198 * 10**6]  # counted by the log
