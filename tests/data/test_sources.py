@@ -297,3 +297,10 @@ def test_an_archive_that_is_cut_is_refused(pack: Any, tmp_path: Path) -> None:
     path.write_bytes(pack(CSV)[:-20])
     with pytest.raises(cp.DataError, match="must be a whole"):
         cp.read(path)
+
+
+def test_nothing_at_standard_input_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = SimpleNamespace(buffer=io.BytesIO(), isatty=lambda: False)
+    monkeypatch.setattr(sys, "stdin", empty)
+    with pytest.raises(cp.DataError, match="standard input must have a log; found nothing"):
+        cp.read("-")

@@ -120,7 +120,12 @@ def _standard_input(scratch: Scratch) -> Path:
         raise DataError(
             "standard input must have a log; found a terminal; pipe a file into the command"
         )
-    return scratch.take(sys.stdin.buffer, "stdin")
+    path = scratch.take(sys.stdin.buffer, "stdin")
+    if not path.stat().st_size:
+        raise DataError(
+            "standard input must have a log; found nothing; check the command that writes into it"
+        )
+    return path
 
 
 def _found(path: Path, steps: list[Step]) -> list[Path]:
