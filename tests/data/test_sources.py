@@ -92,7 +92,7 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     fewer = parquet(FRAME.drop("time"))
     for name, file in (("d", text), ("e", fewer)):
         said = refused(name, x_dot_parquet=parquet(FRAME), y_dot_parquet=file)
-        assert "must have the same columns, of the same types" in said
+        assert "must have the same columns" in said
     assert "found none" in refused("f", notes_dot_md=b"# nothing")
     with pytest.raises(cp.DataError, match="a pattern must fit a file"):
         cp.read(str(tmp_path / "*.tsv"))
@@ -234,3 +234,73 @@ def test_lists_of_dicts_and_sparse_matrices() -> None:
             cp.read(wrong)
     with pytest.raises(cp.ConfigError, match="found object"):
         cp.read(object())
+
+
+def test_ids_in_names_of_folders_stay_apart(tmp_path: Path) -> None:
+    names = ("1", "01", "001", "1e0")
+    for name in names:
+        fill(tmp_path, **{f"user={name}__p_dot_parquet": parquet(FRAME.drop("user"))})
+    log = cp.read(tmp_path)
+    assert sorted(log.users.ids) == sorted(names)
+    assert len(log) == 4 * len(FRAME)
+
+
+def test_whole_numbers_in_names_of_folders_are_integers(tmp_path: Path) -> None:
+    for user in (1, 20):
+        fill(tmp_path, **{f"user={user}__p_dot_parquet": parquet(FRAME.drop("user"))})
+    assert sorted(cp.read(tmp_path).users.ids) == [1, 20]
+
+
+def test_a_column_of_the_files_is_not_replaced_by_the_name_of_a_folder(tmp_path: Path) -> None:
+    fill(tmp_path, **{"item=7__p_dot_parquet": parquet(FRAME)})
+    log = cp.read(tmp_path)
+    assert sorted(log.items.ids) == ["a", "b", "c"]
+    assert any("took 'item' from the files" in step.text for step in log.steps)
+
+
+def test_texts_in_folders_of_values_say_that_these_are_not_read(tmp_path: Path) -> None:
+    fill(tmp_path, **{"date=2024-01-01__p_dot_csv": CSV})
+    assert any("folders say 'date'" in step.text for step in cp.read(tmp_path).steps)
+
+
+def test_parquet_files_with_other_columns_are_refused(tmp_path: Path) -> None:
+    rated = FRAME.with_columns(rating=pl.lit(3))
+    fill(tmp_path, a_dot_parquet=parquet(FRAME), b_dot_parquet=parquet(rated))
+    with pytest.raises(cp.DataError, match=r"same columns; found .* rating in 'rating'.* in '.*b"):
+        cp.read(tmp_path)
+
+
+def test_files_of_a_folder_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    fill(tmp_path, a_dot_csv=CSV, b_dot_txt=CSV, c_dot_tmp=CSV)
+    texts = [step.text for step in cp.read(tmp_path).steps]
+    assert any("left out 2 files" in text and "'b.txt'" in text for text in texts)
+
+
+def test_a_file_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+    fill(tmp_path, a_dot_csv=CSV)
+    with pytest.raises(cp.DataError, match="named once"):
+        cp.read([tmp_path / "a.csv", tmp_path / "*.csv"])
+
+
+def test_archives_of_one_name_are_all_read(tmp_path: Path) -> None:
+    for place in range(2):
+        half = FRAME[2 * place : 2 * place + 2].write_csv().encode()
+        fill(tmp_path, **{f"{place}__log_dot_csv_dot_bz2": bz2.compress(half)})
+    log = cp.read(tmp_path)
+    assert sorted(log.to_frame()["time"].to_list()) == sorted(EXPECTED.to_frame()["time"].to_list())
+
+
+@pytest.mark.parametrize("pack", [bz2.compress, lzma.compress])
+def test_an_archive_that_is_cut_is_refused(pack: Any, tmp_path: Path) -> None:
+    ending = {bz2.compress: "bz2", lzma.compress: "xz"}[pack]
+    path = tmp_path / f"log.csv.{ending}"
+    path.write_bytes(pack(CSV)[:-20])
+    with pytest.raises(cp.DataError, match="must be a whole"):
+        cp.read(path)
+
+
+def test_nothing_at_standard_input_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = SimpleNamespace(buffer=io.BytesIO(), isatty=lambda: False)
+    monkeypatch.setattr(sys, "stdin", empty)
+    with pytest.raises(cp.DataError, match="standard input must have a log; found nothing"):
+        cp.read("-")

@@ -195,3 +195,41 @@ def test_day_first_and_month_first_are_never_mixed_up(days: list[dt.date]) -> No
         else:
             with pytest.raises(cp.DataError, match="the day from the month"):
                 dates(texts)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(20170730074410, "2017-07-30T07:44:10"), (201707300744, "2017-07-30T07:44")],
+)
+def test_numbers_of_dates_and_clocks_are_no_milliseconds(number: int, text: str) -> None:
+    expected = int(np.datetime64(text, "us").astype(np.int64))
+    assert times_of([number, number]) == [expected] * 2
+    assert times_of([str(number), str(number)]) == [expected] * 2
+
+
+@pytest.mark.parametrize("odd", [1_500_000_000, 1_500_000_000_000_000])
+def test_numbers_in_two_units_are_refused(odd: int) -> None:
+    most = [1_500_000_000_000] * 3
+    with pytest.raises(cp.DataError, match=r"most in ms, and 1 of 4 rows .* row 4 with"):
+        times_of([*most, odd])
+    assert sorted(times_of([*most, 0]))[0] == 0  # a time that is not known
+    assert len(times_of([*most, odd], "ms")) == 4
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+def test_dates_of_a_table_are_the_same_in_every_unit(unit: Any) -> None:
+    dates = pl.Series([MOMENT.replace(tzinfo=None)] * 2).cast(pl.Datetime(unit))
+    assert times_of(dates) == [SECONDS * 10**6] * 2
+
+
+def test_a_year_in_two_digits_may_be_first() -> None:
+    expected = int(np.datetime64("1995-07-30", "us").astype(np.int64))
+    assert times_of(["95/07/30", "95/07/30"]) == [expected] * 2
+    with pytest.raises(cp.DataError, match=r"'%d/%m/%y', or .* in the form '%y/%m/%d'"):
+        times_of(["17/07/30", "18/12/29"])
+
+
+def test_days_of_a_spreadsheet_are_no_seconds() -> None:
+    with pytest.raises(cp.DataError, match="may be days of a spreadsheet; export them as dates"):
+        times_of([44_197.5, 44_198.25])
+    assert times_of([44_197, 44_198]) == [44_197 * 10**6, 44_198 * 10**6]  # counted by the log

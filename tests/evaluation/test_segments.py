@@ -127,6 +127,32 @@ def test_intervals_are_wider_where_many_are_judged() -> None:
             assert lead.low <= lead.value <= (lead.high or 0)
 
 
+def test_what_other_fits_would_say_widens_a_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+    split = make_split()
+    stage, two = make_stage(split, "standard"), contestants(split)
+    fits = np.random.default_rng(3).uniform(0.1, 3, (7, len(stage.targets)))
+
+    def half_widths() -> dict[tuple[str, str], float]:
+        given = segments(stage, two, Followed("standard", HIT, "one", "other"))
+        assert given is not None
+        leads = {(each.of, each.label): each.leads[0] for each in given.segments}
+        return {key: lead.value - lead.low for key, lead in leads.items() if lead.low is not None}
+
+    before = half_widths()
+    monkeypatch.setattr(type(stage), "refits", lambda *_: fits)
+    after = half_widths()
+    lead = stage.values(two[0])[HIT] - stage.values(two[1])[HIT]
+    squares = []  # z², the same everywhere
+    for level in levels(stage.train):
+        if (key := (level.of, level.label)) in before.keys() & after.keys():
+            rows = level.flags[stage.targets.user if level.role == "user" else stage.targets.item]
+            by_fit = [np.average(lead[rows], weights=each[rows]) for each in fits]
+            squares.append((after[key] ** 2 - before[key] ** 2) / np.var(by_fit))
+    assert len(squares) > 5
+    assert min(squares) > 2
+    np.testing.assert_allclose(squares, squares[0], rtol=1e-6)
+
+
 def test_one_candidate_has_no_lead() -> None:
     given = found(names=("one",))
     assert given.second is None

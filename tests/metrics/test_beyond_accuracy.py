@@ -80,6 +80,12 @@ def test_diversity_at_its_ends() -> None:
     np.testing.assert_allclose(found, [0, 1, 1], atol=1e-12)
 
 
+def test_an_item_that_nobody_has_is_like_no_other() -> None:
+    owned = {(0, 0), (0, 1)}  # nobody has 2, beside two that are the same
+    found = metrics.intra_list_diversity(np.array([[0, 1, 2]]), *columns(owned), N_ITEMS)
+    np.testing.assert_allclose(found, [2 / 3])
+
+
 @given(LISTS, st.lists(st.integers(0, 9), min_size=N_ITEMS, max_size=N_ITEMS))
 def test_novelty_is_the_mean_surprise(lists: Lists, n_users_of: list[int]) -> None:
     found = metrics.novelty(padded(lists), np.array(n_users_of), 9)

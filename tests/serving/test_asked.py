@@ -111,3 +111,15 @@ def test_texts_of_a_list() -> None:
 def test_lists_of_other_things_are_one_sentence(given: list[object]) -> None:
     with pytest.raises(cp.DataError, match="ids of items must be all integers or all text"):
         asked_for(given, "item", NUMBERS)
+
+
+@pytest.mark.parametrize(("text", "vocabulary"), [("3\n5\n70\n", NUMBERS), ("a b\n5\n", TEXTS)])
+def test_a_file_that_begins_with_an_id_is_refused(
+    text: str, vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    path = tmp_path / "users.csv"
+    path.write_text(text)
+    with pytest.raises(cp.DataError, match="must begin with the name of its column; found the id"):
+        asked_for(path, "user", vocabulary)
+    path.rename(tmp_path / "users.txt")
+    assert len(asked_for(tmp_path / "users.txt", "user", vocabulary).known) == text.count("\n")

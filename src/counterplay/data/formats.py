@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import lzma
 import re
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, get_args
@@ -45,6 +47,7 @@ _MAGIC = {
 UNREADABLE = (
     *(pl.exceptions.PolarsError, pl.exceptions.PanicException),  # panic: at some damaged files
     *(pa.ArrowException, OSError, ValueError),
+    *(EOFError, lzma.LZMAError, zlib.error),  # of archives that are cut or damaged
 )
 _PAGES = (b"<!doctype", b"<html")
 _WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")

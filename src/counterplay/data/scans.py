@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from counterplay.data.dialects import UNSAID, Dialect, Written, written
 from counterplay.data.encodings import western_encoding
+from counterplay.data.findings import Step
 from counterplay.data.formats import FileFormat, Progress, check_content, format_of, readable
 from counterplay.data.records import NotUtf8, Records, count_lines, count_records
 from counterplay.data.roles import columns_of
@@ -22,10 +23,10 @@ from counterplay.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from counterplay.data.findings import Step
     from counterplay.data.sources import Files
 
 BATCH_ROWS = 1 << 20
+_INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
 _AROUND = ' \t\r"\ufeff'  # what names may have around them, as `records` counts them
 
 
@@ -136,6 +137,7 @@ class Several:
 
     scans: tuple[Scan, ...]
     scratch: object = None  # what copies lie in
+    left_out: tuple[Step, ...] = ()  # files that are none of a log
 
     @property
     def frame(self) -> pl.LazyFrame:
@@ -155,10 +157,11 @@ class Several:
     @property
     def steps(self) -> tuple[Step, ...]:
         """What had to be repaired or left out, and in which file."""
-        return tuple(
+        within = (
             replace(step, text=f"{each.path.name}: {step.text}")
             for each in self.scans for step in each.steps
         )  # fmt: skip
+        return (*self.left_out, *within)
 
     def batches(
         self, columns: Sequence[str], progress: Progress | None = None
@@ -175,40 +178,70 @@ class Several:
 
 def scan_all(files: Files, said: Dialect, wanted: Mapping[str, str | None]) -> Scan | Several:
     """Look all files of a log through, and return their rows."""
-    if files.kind == "parquet" and (len(files.paths) > 1 or files.in_folders_of_values):
-        for path in files.paths:
-            check_content(path, "parquet")
-        hive = files.in_folders_of_values
-        frame = pl.scan_parquet(
-            list(files.paths), glob=False, hive_partitioning=hive, extra_columns="ignore"
-        )
-        n_rows = sum(pq.read_metadata(path).num_rows for path in files.paths)
-        facts = {"files": f"{len(files.paths):,}"}
-        return Scan(frame, Path(files.source), n_rows, facts=facts, scratch=files.scratch)
+    if files.kind == "parquet" and (len(files.paths) > 1 or files.values):
+        return _scan_parts(files, wanted)
     scans = tuple(scan(path, files.kind, said, wanted) for path in files.paths)
-    found = Several(scans, files.scratch)
+    steps = files.steps
+    if files.values:
+        said_by = ", ".join(f"'{name}'" for name in files.values)
+        text = f"the names of folders say {said_by}, which only Parquet files are read with"
+        steps = (*steps, Step("columns", text))
+    found = Several(scans, files.scratch, steps)
     if len(scans) > 1:
-        _refuse_unlike(scans, wanted)
+        names = {each.path: each.frame.collect_schema().names() for each in scans}
+        _refuse_unlike(names, wanted, {each.path: each.numbered for each in scans})
         return found
     scratches = (scans[0].scratch, files.scratch)
-    return replace(scans[0], scratch=scratches)
+    return replace(scans[0], scratch=scratches, steps=(*steps, *scans[0].steps))
 
 
-def _refuse_unlike(scans: Sequence[Scan], wanted: Mapping[str, str | None]) -> None:
+def _scan_parts(files: Files, wanted: Mapping[str, str | None]) -> Scan:
+    """Return the rows of Parquet files, and what the names of their folders say of them."""
+    n_rows, names = 0, {}
+    for path in files.paths:
+        check_content(path, "parquet")
+        metadata = pq.read_metadata(path)
+        n_rows += metadata.num_rows
+        names[path] = metadata.schema.to_arrow_schema().names
+    values, own = files.values, names[files.paths[0]]
+    steps = files.steps
+    if twice := sorted(values.keys() & set(own)):  # the parser would take the folder's alone
+        values = {}
+        text = f"took '{twice[0]}' from the files, and nothing from the names of their folders"
+        steps = (*steps, Step("columns", text))
+    _refuse_unlike({path: [*each, *values] for path, each in names.items()}, wanted)
+    frame = pl.scan_parquet(
+        list(files.paths), glob=False, hive_partitioning=bool(values), extra_columns="ignore",
+        hive_schema={name: _type_of(each) for name, each in values.items()} or None,
+    )  # fmt: skip
+    facts = {"files": f"{len(files.paths):,}"}
+    return Scan(frame, Path(files.source), n_rows, steps, facts, scratch=files.scratch)
+
+
+def _type_of(values: set[str]) -> type[pl.DataType]:
+    """Return integers for what reads the same as a number, else text: 01 and 1 are two ids."""
+    return pl.Int64 if all(map(_INTEGER.fullmatch, values)) else pl.String
+
+
+def _refuse_unlike(
+    names: Mapping[Path, Sequence[str]], wanted: Mapping[str, str | None],
+    numbered: Mapping[Path, Mapping[str, str]] | None = None,
+) -> None:  # fmt: skip
     """Refuse files of one log whose columns are not called the same."""
-    found = []
-    for each in scans:
-        own = {role: name or each.numbered.get(role) for role, name in wanted.items()}
+    found = {}
+    for path, each in names.items():
+        places = (numbered or {}).get(path, {})
+        own = {role: name or places.get(role) for role, name in wanted.items()}
         try:
-            found.append(columns_of(own, each.frame.collect_schema().names()))
+            found[path] = columns_of(own, each)
         except DataError as error:
-            raise DataError(f"in '{each.path}', {error}") from None
-    for each, roles in zip(scans, found, strict=True):
-        if roles != found[0]:
+            raise DataError(f"in '{path}', {error}") from None
+    first = next(iter(found))
+    for path, roles in found.items():
+        if roles != found[first]:
             raise DataError(
-                f"all files of a log must have the same columns; found {_said(found[0])} in "
-                f"'{scans[0].path}' and {_said(roles)} in '{each.path}'; name the files that "
-                "belong together"
+                f"all files of a log must have the same columns; found {_said(found[first])} in "
+                f"'{first}' and {_said(roles)} in '{path}'; name the files that belong together"
             )
 
 

@@ -34,7 +34,10 @@ class Scratch:
 
     def take(self, stream: IO[bytes], name: str) -> Path:
         """Copy a stream into a file."""
-        path = self.folder / name
+        path, n_others = self.folder / name, 0
+        while path.exists():  # a file of the same name from elsewhere
+            n_others += 1
+            path = self.folder / f"{n_others}" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
             shutil.copyfileobj(stream, file, _BLOCK)

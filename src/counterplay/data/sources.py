@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
+from counterplay.data.findings import Step
 from counterplay.data.formats import FileFormat, first_line, format_of, known_format
 from counterplay.data.scratch import UNPACKED, Scratch, unpacked
 from counterplay.errors import CounterplayError, DataError
@@ -17,6 +18,7 @@ from counterplay.extras import needed
 
 STDIN = "-"
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _WEB = ("http", "https")
 
 
@@ -29,11 +31,17 @@ class Files:
     name: str  # of the log
     source: str  # as it was given
     scratch: Scratch | None = None  # what copies lie in
+    steps: tuple[Step, ...] = ()  # what was left out
 
     @property
-    def in_folders_of_values(self) -> bool:
-        """Whether folders say values of columns, as in `day=2024-01-31/part-0.parquet`."""
-        return any("=" in part for path in self.paths for part in path.parts[:-1])
+    def values(self) -> dict[str, set[str]]:
+        """What folders say of columns, as in `day=2024-01-31/part-0.parquet`."""
+        found: dict[str, set[str]] = {}
+        for path in self.paths:
+            for name, sign, value in (part.partition("=") for part in path.parts[:-1]):
+                if name and sign:
+                    found.setdefault(name, set()).update({value} - {_NO_VALUE})
+        return found
 
 
 def is_place(source: object) -> bool:
@@ -62,13 +70,15 @@ def files_of(source: Any, kind: FileFormat | None = None) -> Files:
     places = list(source) if isinstance(source, list | tuple) else [source]
     scratch: Scratch | None = None
     paths: list[Path] = []
+    steps: list[Step] = []
     for place in places:
         if str(place) == STDIN or is_address(place):
             scratch = scratch or Scratch()
             found = [_standard_input(scratch)] if str(place) == STDIN else _fetched(place, scratch)
         else:
-            found = _found(Path(place))
+            found = _found(Path(place), steps)
         paths += found
+    _refuse_twice(paths)
     for number, path in enumerate(paths):
         if path.suffix.lower() in UNPACKED:
             scratch = scratch or Scratch()
@@ -82,7 +92,18 @@ def files_of(source: Any, kind: FileFormat | None = None) -> Files:
             f"{kinds[other]} in '{other}'; name those that belong together"
         )
     said = ", ".join(map(str, places[:3])) + (" …" if len(places) > 3 else "")
-    return Files(tuple(paths), kinds[first], name_of(places[0]), said, scratch)
+    return Files(tuple(paths), kinds[first], name_of(places[0]), said, scratch, tuple(steps))
+
+
+def _refuse_twice(paths: list[Path]) -> None:
+    """Refuse a file that is named twice: its rows would count double."""
+    seen: dict[Path, Path] = {}
+    for path in paths:
+        other = seen.setdefault(path.resolve(), path)
+        if other is not path:
+            raise DataError(
+                f"every file of a log must be named once; found '{path}' twice; name it once"
+            )
 
 
 def name_of(place: object) -> str:
@@ -99,18 +120,28 @@ def _standard_input(scratch: Scratch) -> Path:
         raise DataError(
             "standard input must have a log; found a terminal; pipe a file into the command"
         )
-    return scratch.take(sys.stdin.buffer, "stdin")
+    path = scratch.take(sys.stdin.buffer, "stdin")
+    if not path.stat().st_size:
+        raise DataError(
+            "standard input must have a log; found nothing; check the command that writes into it"
+        )
+    return path
 
 
-def _found(path: Path) -> list[Path]:
+def _found(path: Path, steps: list[Step]) -> list[Path]:
     """Return a file, those of a folder, or those that fit a pattern, in order of their names."""
     if path.is_dir():
-        found = [each for each in files_in(path) if known_format(each) or _packed(each)]
+        there = files_in(path)
+        found = [each for each in there if known_format(each) or _packed(each)]
         if not found:
             raise DataError(
                 f"a folder must hold files of a log; found none in '{path}' that ends as CSV, TSV, "
                 "Parquet or NDJSON does; name the file, or the dataset with --format"
             )
+        if others := sorted({*there} - {*found}):
+            text = f"left out {len(others):,} files of '{path}' that do not end as a table does"
+            text += f", the first is {others[0].name!r}"
+            steps.append(Step("files", text, {"files": len(others)}))
         return found
     if not path.exists() and glob.has_magic(str(path)):
         found = sorted(Path(each) for each in glob.glob(str(path), recursive=True))  # noqa: PTH207 - absolute ones too

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
 _MICROSECONDS: dict[TimeUnit, float] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
+_LIMITS: dict[TimeUnit, float] = {"s": 1e11, "ms": 1e14, "us": 1e17}  # smaller numbers are in it
+_NEAR = 1e8  # smaller ones may be in any: zeros for times that are not known
 _LATEST = float(1 << 61)  # beyond it, in microseconds, a difference of two times can overflow
 _YEAR_100 = -59_011_459_200_000_000  # in microseconds: an earlier year was written in two digits
 _NAMED_MONTHS = ("%d-%b-%Y", "%d %b %Y", "%b %d, %Y", "%b %d %Y")
@@ -29,6 +31,8 @@ _TIME_FORMATS = (
     "%Y-%m-%d %H:%M",
     "%Y-%m-%dT%H:%M",
     "%Y%m%dT%H%M%SZ",
+    "%Y%m%d%H%M%S",
+    "%Y%m%d%H%M",
     "%a %b %d %H:%M:%S %z %Y",  # Sun Jul 30 07:44:10 -0700 2017
     "%a, %d %b %Y %H:%M:%S %z",
     "%Y/%m/%d %H:%M:%S",
@@ -41,7 +45,9 @@ _DATE_FORMATS = (
     *(*_NAMED_MONTHS, "%m %d, %Y"),
 )
 _FORMATS = (*_TIME_FORMATS, *_DATE_FORMATS)
-_DATE_AS_NUMBER = r"^(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"
+_DATE_AS_NUMBER = (
+    r"^(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(([01]\d|2[0-3])[0-5]\d([0-5]\d)?)?$"
+)
 _CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", " %H:%M:%S%.f")
 _SHORT_FIRST = r"^(\d{1,2})([/.-])(\d{1,2})[/.-](\d{4}|\d{2})(\D|$)"  # 12/1/2010, 31.12.10 …
 _YEARS, _DAYS = (1900, 2100), (20_000, 60_000)  # numbers that are hardly seconds since 1970
@@ -139,6 +145,7 @@ class TimeColumn(Column):
         raw = joined(self._batches)
         if not self.numeric:
             return raw.astype(np.int64, copy=False)
+        said = self.unit is not None
         if self.unit is None:
             _refuse_years(raw, self.name)
             self.unit = _unit_of(raw)
@@ -151,6 +158,8 @@ class TimeColumn(Column):
                 f"{far[0] + 1:,} with {raw[far[0]]}; correct those rows, or name the unit with "
                 "time_unit=…, on the command line with --time-unit"
             )
+        if not said:
+            _refuse_units(raw, self.unit, self.name)
         if raw.dtype.kind == "f":
             return np.round(raw * scale).astype(np.int64)
         if not raw.flags.writeable:
@@ -290,11 +299,24 @@ def _refuse_years(raw: NDArray[Any], name: str) -> None:
 
 def _unit_of(raw: NDArray[Any]) -> TimeUnit:
     """Tell the unit by the median of all rows: its year is then between 1973 and 5138."""
-    limits: tuple[tuple[float, TimeUnit], ...] = ((1e11, "s"), (1e14, "ms"), (1e17, "us"))
-    for limit, unit in limits:
+    for unit, limit in _LIMITS.items():
         if 2 * np.count_nonzero((raw > -limit) & (raw < limit)) > len(raw):
             return unit
     return "ns"
+
+
+def _refuse_units(raw: NDArray[Any], unit: TimeUnit, name: str) -> None:
+    """Refuse rows in another unit than most; numbers near 0 may be in any."""
+    limits, size = (_NEAR, *_LIMITS.values(), np.inf), np.abs(raw)
+    low, high = limits[list(_MICROSECONDS).index(unit) :][:2]
+    other = np.flatnonzero((size >= high) | ((size >= _NEAR) & (size < low)))
+    if len(other):
+        raise DataError(
+            f"times must be numbers since 1970 in one unit; found most in {unit}, and "
+            f"{len(other):,} of {len(raw):,} rows where column '{name}' seems to be in another, "
+            f"the first at row {other[0] + 1:,} with {raw[other[0]]}; correct those rows, or name "
+            "the unit with time_unit=…, on the command line with --time-unit"
+        )
 
 
 def _parse(text: pl.Series, form: str) -> pl.Series:

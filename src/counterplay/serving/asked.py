@@ -35,6 +35,8 @@ def asked_for(given: Ids, role: str, vocabulary: Vocabulary) -> Asked:
     A .txt file has an id a line; any other a column of the role's name, or one column alone.
     """
     ids, where = _ids(given, role)
+    if isinstance(given, str | Path):
+        _refuse_data(ids.name, role, where, vocabulary)
     ids = ids.drop_nulls().unique(maintain_order=True)  # null: an empty line of a CSV file
     if not len(ids):
         raise DataError(
@@ -52,6 +54,16 @@ def asked_for(given: Ids, role: str, vocabulary: Vocabulary) -> Asked:
         )
     index = vocabulary.encode(own)
     return Asked(index[index >= 0], own.filter(pl.Series(index < 0)))
+
+
+def _refuse_data(name: str, role: str, where: str, vocabulary: Vocabulary) -> None:
+    """Refuse a column whose name is an id itself: it would be lost."""
+    own = pl.Series([name]) if vocabulary.is_text else integers_of(pl.Series([name]))
+    if name and name != role and not own.null_count() and (vocabulary.encode(own) >= 0).any():
+        raise DataError(
+            f"a file of {role}s must begin with the name of its column; found the id {name!r}"
+            f"{where}; add a first line '{role}', or let the file's name end in .txt"
+        )
 
 
 def _ids(given: Ids, role: str) -> tuple[pl.Series, str]:
