@@ -49,6 +49,38 @@ def test_stages_that_ended_early_let_others_of_their_kind_end_as_early() -> None
     assert forecast.at("b", 0.0) == pytest.approx(100 + 50)
 
 
+def test_a_stage_takes_until_the_next_begins_and_never_goes_back() -> None:
+    clock = Clock()
+    forecast = Forecast({"a": Work("training", 100.0), "b": Work("training", 100.0)}, clock)
+    forecast.at("a", 0.0)
+    clock.now += 40
+    assert forecast.at("a", 0.5) == pytest.approx(40 + 80)
+    assert forecast.at("a", 0.2) == pytest.approx(40 + 80)  # what is told again changes nothing
+    clock.now += 10
+    assert forecast.at("reading", 0.0) == pytest.approx(50)  # half of b, in as many seconds
+
+
+def test_what_was_there_already_does_not_let_others_end_at_once() -> None:
+    clock = Clock()
+    plan = {name: Work("training", 10.0) for name in ("skipped", "a", "b")}
+    forecast = Forecast(plan, clock)
+    forecast.at("skipped", 0.0)
+    forecast.at("a", 0.0)
+    clock.now += 5
+    assert forecast.at("a", 0.5) == pytest.approx(5 + 10)
+
+
+def test_how_early_stages_end_is_no_matter_of_another_kind() -> None:
+    clock = Clock()
+    plan = {name: Work("training", 10.0) for name in ("a", "b", "c")}
+    forecast = Forecast({"ranking": Work("ranking", 10.0), **plan}, clock)
+    for name, share in (("ranking", 0.5), ("a", 1.0)):
+        forecast.at(name, 0.0)
+        clock.now += 10 * share
+        forecast.at(name, share)
+    assert forecast.at("b", 0.0) == pytest.approx(10 + 10)
+
+
 @given(
     costs=st.lists(st.integers(1, 50), min_size=1, max_size=5),
     seconds=st.floats(0.01, 100.0),

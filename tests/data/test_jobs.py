@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -202,3 +203,14 @@ def test_a_damaged_result_is_one_sentence(tmp_path: Path) -> None:
         path.write_bytes(damaged)
         with pytest.raises(cp.DataError, match="remove it, and the job is run again"):
             Results(tmp_path).state(JOBS[0])
+
+
+def test_a_result_of_no_job_or_of_another_is_refused(tmp_path: Path) -> None:
+    """Without a seal, as those that were written before there were seals."""
+    path = tmp_path / f"{JOBS[0].key}.json"
+    for content in ("{}", json.dumps({"job": JOBS[1].model_dump(), "square": 4})):
+        path.write_text(content)
+        with pytest.raises(cp.DataError, match="its job; found that of another; remove it, and"):
+            Results(tmp_path).of(JOBS[0])
+    path.write_text(json.dumps({"job": JOBS[0].model_dump(), "square": 4}))
+    assert Results(tmp_path).of(JOBS[0]) is not None

@@ -134,6 +134,61 @@ def test_what_a_method_looks_up_elsewhere_must_be_said() -> None:
     by_workers(2, work)
 
 
+@pytest.mark.parametrize("optimizer", ["dense", "lazy"])
+def test_gradients_of_before_a_step_are_left_out(
+    optimizer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Erm.step
+
+    def stray(self: Erm, batch: Any, meter: Any) -> None:
+        self.candidate(batch.users, batch.items).sum().backward()
+        step(self, batch, meter)
+
+    monkeypatch.setattr(Erm, "step", stray)
+    agree(log_of(n_items=26), 2, "erm", optimizer=optimizer, batch_size=16)
+
+
+def test_items_of_an_earlier_step_must_be_said_again() -> None:
+    log = log_of(n_items=26)
+
+    class Late(Erm):
+        before = None
+
+        def step(self, batch: Any, meter: Any) -> None:
+            if self.before is not None:
+                self.candidate(batch.users[:1], self.before)
+            self.before = batch.items.reshape(1, -1)
+            super().step(batch, meter)
+
+    def work(group: Group) -> None:
+        mine = share_of(log, group, SHARDS, owns_items=True)
+        fit(Late(players(mine, "erm"), mine, Training(epochs=1, batch_size=8)))
+
+    with pytest.raises(ConfigError, match=r"call self\.also\(items\)"):
+        by_workers(2, work)
+
+
+def test_items_that_a_method_keeps_are_found_anew_in_each_step() -> None:
+    log = log_of(n_items=26)
+
+    class Kept(Erm):
+        kept = torch.arange(20, 26)[None]
+
+        def step(self, batch: Any, meter: Any) -> None:
+            self.also(self.kept)
+            found, anew = (
+                self.candidate(batch.users[:1], items) for items in (self.kept, self.kept.clone())
+            )
+            assert torch.equal(found, anew)
+            super().step(batch, meter)
+
+    def work(group: Group) -> None:
+        mine = share_of(log, group, SHARDS, owns_items=True)
+        fit(Kept(players(mine, "erm"), mine, Training(epochs=1, batch_size=8)))
+
+    by_workers(2, work)
+
+
 def test_a_model_that_needs_all_items_at_once_says_so() -> None:
     def work(group: Group) -> None:
         mine = share_of(log_of(), group, SHARDS, owns_items=True)

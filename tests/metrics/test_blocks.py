@@ -25,6 +25,7 @@ from .test_recommendations import plain_list
 
 @given(st.integers(0, 30), st.integers(1, 12))
 def test_blocks_follow_each_other_and_hold_all_items(n_items: int, size: int) -> None:
+    assert blocks_of(n_items, size)  # one or more, of no items too
     items = [item for block in blocks_of(n_items, size) for item in range(n_items)[block]]
     assert items == list(range(n_items))
     assert all(0 < each.stop - each.start <= size for each in blocks_of(n_items, size) if n_items)

@@ -12,6 +12,7 @@ from counterplay.metrics.ranks import (
     Ranks,
     full_ranks,
     ranks_of_first,
+    rows_at_once,
     sampled_candidates,
     sampled_ranks,
 )
@@ -166,6 +167,37 @@ def test_sampled_ranks_equal_those_of_all_rows_at_once(case: Case, seed: int, n:
     for at_a_time in (1, 2, 4, 9, 10):
         memory = memory_for(at_a_time, n)
         assert pairs_of(sampled_ranks(scores, users, candidates, memory=memory)) == expected
+
+
+def test_rows_of_a_job_are_asked_for_as_many_at_a_time_as_it_is_told() -> None:
+    scores, users = MatrixScores([[1, 2, 3]] * 5), np.arange(5)
+    sampled_ranks(scores, users, np.array([[0, 1]] * 5), at_once=2)
+    assert scores.asked == [2, 2, 2]
+
+
+def test_a_model_is_asked_for_neither_few_nor_very_many_users_at_a_time() -> None:
+    assert rows_at_once(10**6, 10, 1 << 30) == 1024
+    assert rows_at_once(10**6, 1 << 20, 1 << 40) == 32
+    assert rows_at_once(7, 10, 1 << 30) == 7
+
+
+def test_progress_counts_targets_not_users() -> None:
+    targets = log_of([(0, 0), (0, 1), (1, 0), (1, 2)], 2, 3)
+    told: list[int] = []
+    seen, memory = log_of([], 2, 3), memory_for(1, 3)
+    full_ranks(MatrixScores([[1, 2, 3]] * 2), targets, seen, memory=memory, progress=told.append)
+    assert told == [2, 4]
+
+
+def test_the_expected_rank_is_the_mean_of_the_tied_places() -> None:
+    assert Ranks(np.array([0, 2]), np.array([0, 3])).expected.tolist() == [1, 4.5]
+
+
+def test_as_many_unseen_items_as_are_drawn_are_enough() -> None:
+    found = sampled_candidates(
+        log_of([(0, 0)], 1, 4), log_of([(0, 1)], 1, 4), 2, np.random.default_rng(0)
+    )
+    assert sorted(found[0].tolist()) == [1, 2, 3]
 
 
 def test_no_targets_have_no_ranks() -> None:

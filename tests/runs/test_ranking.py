@@ -246,6 +246,20 @@ def test_damaged_results_are_refused(executor: Executor, runs: list[Path], tmp_p
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("name", ["oracle", "logged", "randomised", "impressions", "doubly-robust"])
+def test_an_estimator_that_lacks_something_is_refused_before_rows_are_ranked(
+    name: str, runs: list[Path], tmp_path: Path
+) -> None:
+    how, workers = Evaluation(**HOW, estimators=("standard", "dials", name)), Workers()
+    with (
+        pytest.raises(cp.CounterplayError, match=f"the {name} estimator needs"),
+        ranking_for(tmp_path / "found.json", shards=3, executor=workers) as by_jobs,
+    ):
+        compare(runs, None, how, ranking=by_jobs)
+    assert workers.done == 0
+    assert not list(tmp_path.iterdir())
+
+
 def test_workers_refuse_what_is_not_as_they_were_told(
     data: Path, runs: list[Path], tmp_path: Path
 ) -> None:

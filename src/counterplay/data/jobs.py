@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict
 
 from counterplay import errors
 from counterplay.data.files import read_json, write_json
-from counterplay.errors import CounterplayError
+from counterplay.errors import CounterplayError, DataError
 from counterplay.extras import needed
 
 if TYPE_CHECKING:
@@ -100,9 +100,12 @@ class Results:
         path = self.folder / f"{job.key}.json"
         if job.key not in self._read and path.exists():
             remedy = "remove it, and the job is run again"
-            self._read[job.key] = read_json(
-                path, "the result of a job", remedy=remedy, may_lack_seal=True
-            )
+            found = read_json(path, "the result of a job", remedy=remedy, may_lack_seal=True)
+            if found.get("job") != job.model_dump(mode="json"):
+                raise DataError(
+                    f"'{path}' must be the result of its job; found that of another; {remedy}"
+                )
+            self._read[job.key] = found
         return self._read.get(job.key)
 
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.data.impressions import tells_apart
-from counterplay.data.splits import PARTS
 from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.evaluation.impressions import (
     DOUBLY_ROBUST,
@@ -61,13 +59,12 @@ def compared(stage: Stage, contestants: Sequence[Contestant]) -> EvaluationRecor
 def evaluated(stage: Stage, contestants: Sequence[Contestant]) -> EvaluationRecord:
     """Return all estimates and bands."""
     config = stage.config
+    stage.check(*stage.estimators)
     found: list[CandidateEstimate] = []
     limits: list[Band] = []
     whole = {}  # what has no weights, by estimator and candidate
     for each in stage.estimators:
         if ESTIMATORS[each].propensities is None:
-            shown = tells_apart(stage.split, PARTS.index(config.part))
-            ESTIMATORS[each].check(stage.targets, world=False, shown=shown)
             said = imputed_estimates if each == DOUBLY_ROBUST else box_estimates
             whole[each] = said(stage, contestants)
     for number, contestant in enumerate(contestants):

@@ -99,6 +99,13 @@ class Stage:
             )
         return tuple(name for name in names if name not in of_clicks)
 
+    def check(self, *estimators: EstimatorName) -> None:
+        """Refuse estimators where what they need is absent, before what takes long."""
+        there = {"world": self.world is not None, "random": self.random is not None}
+        there["shown"] = tells_apart(self.split, PARTS.index(self.config.part))
+        for each in estimators:
+            ESTIMATORS[each].check(self.targets, **there)
+
     def shares(self, estimator: EstimatorName) -> bool:
         """Tell whether all contestants have the same weights, so that they can be compared."""
         own = self.config.opponent.as_trained and estimator in ("propensity", "opponent")
@@ -198,10 +205,8 @@ class Stage:
         """Return the inverse propensities of the rows."""
         key = estimator, "" if self.shares(estimator) else contestant.name
         if key not in self._weights:
+            self.check(estimator)
             found = ESTIMATORS[estimator]
-            there = {"world": self.world is not None, "random": self.random is not None}
-            there["shown"] = tells_apart(self.split, PARTS.index(self.config.part))
-            found.check(self.targets, **there)
             assert found.propensities is not None, "a worst case has no weights"
             q = found.propensities(self, contestant, rivals)
             self._weights[key] = weights_of(q, clip=self.config.clip)
