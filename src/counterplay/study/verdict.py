@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from counterplay.display import named as shown
 from counterplay.evaluation.estimators import ESTIMATORS, RANDOMISED, trusted
 from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
-from counterplay.evaluation.segments import Followed
 from counterplay.evaluation.worst_case import ROBUST
 from counterplay.metrics.measures import SMALLER_IS_BETTER
 from counterplay.study.reach import holds, left, next_steps, objection, plan
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from counterplay.evaluation.deployment import TrueValue
     from counterplay.evaluation.records import Comparison, EvaluationRecord, Key, LeadMap
+    from counterplay.evaluation.segments import Followed
 
 _ROUNDING = 1e-12  # values closer than that are equal
 _SLIGHT = 1.25  # odds of exposure are easily off by that factor
@@ -91,6 +91,8 @@ def verdict(evaluation: EvaluationRecord, truth: Sequence[TrueValue] | None = No
 
 def followed(evaluation: EvaluationRecord) -> Followed:
     """Return what the verdict on an evaluation follows."""
+    from counterplay.evaluation.segments import Followed
+
     found = verdict(evaluation)
     choice = next(each for each in found.choices if each.estimator == found.estimator)
     return Followed(found.estimator, found.key, found.leader, choice.runner_up)
