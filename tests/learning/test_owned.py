@@ -152,7 +152,7 @@ def test_items_of_an_earlier_step_must_be_said_again() -> None:
     log = log_of(n_items=26)
 
     class Late(Erm):
-        before = None
+        before: torch.Tensor | None = None
 
         def step(self, batch: Any, meter: Any) -> None:
             if self.before is not None:
