@@ -27,7 +27,6 @@ NAMES = (
     "workers",
     "owned_items",
     "two_hosts",
-    "worker_kills",
     "shuffling",
     "quality",
     "sasrec_speed",
