@@ -24,11 +24,8 @@ from counterplay.data.splits import TEST, TRAIN, VALIDATION, Split
 from counterplay.data.vocabulary import Vocabulary
 from counterplay.errors import DataError
 from counterplay.learning.config import Training
-from counterplay.learning.methods.erm import erm
-from counterplay.models.factorization import CF
 from counterplay.seeding import Streams
 from counterplay.simulation.factors import Disturbed, Factors
-from counterplay.simulation.feedback import factors_of
 from counterplay.simulation.logs import DAY, START, joined
 from counterplay.simulation.policies import Exponential
 from counterplay.simulation.world import NotNegative, Positive, World, WorldSettings
@@ -131,6 +128,10 @@ class Authors(WorldSettings):
 
     def _factors(self, log: Interactions, name: str, **changes: object) -> Factors:
         """Return the factors of matrix factorization, fitted to a log by lazy Adam."""
+        from counterplay.learning.methods.erm import erm
+        from counterplay.models.factorization import CF
+        from counterplay.simulation.feedback import factors_of
+
         generator = Streams(self.seed).torch("initial", name)
         model = CF(log.n_users, log.n_items, dim=self.dim, generator=generator)
         options = {
