@@ -34,6 +34,7 @@ NAMES = (
     "classical",
     "uncertainty",
     "dials",
+    "scored_rows",
     "open_bandit",
     "worlds",
     "demo",
