@@ -84,12 +84,9 @@ def test_cells_have_both_protocols_and_claims_an_interval(
     assert sampled["over_users"][0] < sampled["values"]["0"] < sampled["over_users"][1]
     assert sampled["paper"] == [63.97, 0.1]
     decided = [claim for claim in result["claims"] if claim["n"]]
-    assert {claim["column"] for claim in decided} == {"100 sampled", "full ranking"}
+    assert [claim["column"] for claim in decided] == ["100 sampled"] * 2 + ["full ranking"] * 2
     assert decided[0]["first"] == "ACL GMF / GMF, stable"
-    assert {(claim["column"], claim["paper"]) for claim in decided} == {
-        ("100 sampled", 0.35),
-        ("full ranking", None),
-    }
+    assert [claim["paper"] for claim in decided] == [0.35, 0.35, None, None]
     (unrun,) = cells_of(result, "mlp-8", dataset="ml-1m", column="100 sampled", metric="hit@10")
     assert (unrun["state"], unrun["value"]) == ("not run", None)
     assert {cell["state"] for cell in result["cells"] if cell["dataset"] == "goodreads"} == {
