@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 
@@ -70,3 +72,17 @@ def test_auto_is_lazy_for_large_tables_alone(monkeypatch: pytest.MonkeyPatch) ->
         tables = {id(model.user.own): "user", id(model.item.own): "item"}
         optimizer = Optimizer(model, rate=0.1, kind=kind)  # type: ignore[arg-type]
         assert sorted(tables[id(each)] for each in optimizer.lazy_tables) == sorted(expected)
+
+
+@pytest.mark.parametrize("kind", ["dense", "lazy"])
+def test_to_learn_needs_no_compiler(kind: OptimizerName, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading it takes longer than a small model does to learn, in every process."""
+    monkeypatch.setitem(sys.modules, "torch._dynamo", None)
+    model = GMF(4, 5, dim=3)
+    optimizer = Optimizer(model, rate=0.01, kind=kind)
+    optimizer.step(model(torch.arange(4), torch.zeros(4, 1, dtype=torch.int64)).sum())
+    assert any(isinstance(part, LazyAdam) for part in optimizer.parts) == (kind == "lazy")
+    for part in optimizer.parts:
+        state = part.state_dict()
+        part.load_state_dict(state)
+        assert part.state_dict()["param_groups"] == state["param_groups"]

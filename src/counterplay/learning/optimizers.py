@@ -8,6 +8,7 @@ same data they reach the same quality, not the same numbers.
 
 from __future__ import annotations
 
+import inspect
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Literal
 
@@ -73,7 +74,7 @@ class Optimizer:
         filled = [group for group in groups if group["params"]]
         self.parts: list[torch.optim.Optimizer] = []
         if filled:
-            self.parts.append(torch.optim.Adam(filled, lr=rate, fused=True))
+            self.parts.append(Adam(filled, lr=rate, fused=True))
         if self.lazy_tables:
             self.parts.append(LazyAdam(self.lazy_tables, rate=rate, l2=l2))
         self._exchange: Exchange | None = None
@@ -116,7 +117,21 @@ class Optimizer:
         return float(torch.stack(squares).sum().sqrt()) if squares else 0.0
 
 
-class LazyAdam(torch.optim.Optimizer):
+class _NeverCompiled(torch.optim.Optimizer):
+    """Torch's optimizers without guards against compiling, which load the compiler for seconds."""
+
+    add_param_group = inspect.unwrap(torch.optim.Optimizer.add_param_group)
+    state_dict = inspect.unwrap(torch.optim.Optimizer.state_dict)
+    load_state_dict = inspect.unwrap(torch.optim.Optimizer.load_state_dict)
+
+
+class Adam(_NeverCompiled, torch.optim.Adam):
+    """Torch's own Adam."""
+
+    step = torch.no_grad()(inspect.unwrap(torch.optim.Adam.step))
+
+
+class LazyAdam(_NeverCompiled):
     """Adam for tables with sparse gradients: only rows that a batch touches move.
 
     The touched rows and their moments are gathered into small dense blocks, moved by Adam's fused
