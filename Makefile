@@ -10,6 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 demo: $(VENV)/.ready
 	$(BIN)/counterplay demo --out demo
 
+test: export PYTHONDONTWRITEBYTECODE = # many tests start processes, which would compile all again
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest --quiet --numprocesses auto --dist worksteal
 

@@ -27,7 +27,6 @@ from counterplay.data.jobs import (
     run_jobs,
 )
 from counterplay.errors import CounterplayError
-from reproduction.jobs import RandomisedJob
 
 
 class Square(Job):
@@ -110,10 +109,10 @@ def test_keys_do_not_change() -> None:
 
 
 def test_processes_give_what_one_process_gives() -> None:
-    jobs = [RandomisedJob(data="coat", seed=seed) for seed in range(3)]
+    jobs = [Square(number=number) for number in range(3)]
     found = dict(in_processes(2)(methodcaller("model_dump"), jobs))
     assert found == dict(in_turn(methodcaller("model_dump"), jobs))
-    assert [found[job]["seed"] for job in jobs] == [0, 1, 2]
+    assert [found[job]["number"] for job in jobs] == [0, 1, 2]
 
 
 def test_a_process_that_is_ended_is_told_of(tmp_path: Path) -> None:
