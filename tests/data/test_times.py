@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import counterplay as cp
-from counterplay.data.times import TimeUnit
+from counterplay.data.time_units import TimeUnit
 
 MOMENT = dt.datetime(2017, 7, 30, 14, 44, 10, tzinfo=dt.UTC)
 SECONDS = int(MOMENT.timestamp())

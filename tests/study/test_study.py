@@ -21,6 +21,7 @@ from counterplay.evaluation.old_system import NAME as OLD_SYSTEM
 from counterplay.runs import training as training
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.writing import write_world
+from counterplay.study import plan
 from counterplay.study import study as module
 from counterplay.study.config import StudyConfig
 from counterplay.study.study import Study, load_study, study_record
@@ -214,7 +215,7 @@ def test_interrupted_and_run_again_it_ends_in_the_same_bytes(
         patch.setattr("counterplay.runs.training.train", trained)
         patch.setattr(module, "write_json", written)
         if stage == "data":
-            patch.setattr(module, "save", saved)
+            patch.setattr(plan, "save", saved)
         with pytest.raises(Stopped):
             cp.run(log, tmp_path / "broken", quick())
     assert not (tmp_path / "broken" / "study.json").exists()
@@ -253,8 +254,10 @@ def test_what_is_done_is_not_done_again(
     def never(*_: object, **__: object) -> None:
         raise AssertionError
 
-    for name in ("prepare", "save", "write_json"):
-        monkeypatch.setattr(module, name, never)
+    monkeypatch.setattr(module, "prepare", never)
+    monkeypatch.setattr(plan, "save", never)
+    for writer in (module, plan):
+        monkeypatch.setattr(writer, "write_json", never)
     for place in ("runs.candidates.staged", "evaluation.evaluator.compared"):
         monkeypatch.setattr(f"counterplay.{place}", never)
     monkeypatch.setattr(diagnostics, "diagnostics", never)

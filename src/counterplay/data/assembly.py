@@ -15,7 +15,7 @@ from counterplay.data.filters import Duplicates, without_duplicates
 from counterplay.data.findings import FILE_ORDER, Findings, Reading, Step
 from counterplay.data.identifiers import IdColumn, Missing
 from counterplay.data.interactions import Interactions
-from counterplay.data.times import TimeColumn, TimeUnit
+from counterplay.data.times import TimeColumn
 from counterplay.data.vocabulary import integers_of
 from counterplay.errors import DataError
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from counterplay.data.time_units import TimeUnit
     from counterplay.data.vocabulary import Vocabulary
 
 _FLOAT32 = float(np.finfo(np.float32).max)

@@ -31,7 +31,7 @@ from counterplay.data.splits import (
     split_at_random,
     split_by_time,
 )
-from counterplay.data.times import TimeUnit
+from counterplay.data.time_units import TimeUnit
 from counterplay.errors import ConfigError, CounterplayWarning, DataError
 from counterplay.seeding import Streams
 

@@ -22,7 +22,7 @@ from counterplay.data.lists import holds_lists, one_a_row
 from counterplay.data.roles import ABSENT, columns_of, doubtful
 from counterplay.data.scans import BATCH_ROWS, scan, scan_all
 from counterplay.data.sources import files_of, is_place
-from counterplay.data.times import TimeUnit
+from counterplay.data.time_units import TimeUnit
 from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from counterplay.data.columns import Column, joined, numbers_of
 from counterplay.data.findings import Step, shortened
+from counterplay.data.time_units import LATEST, TimeUnit, microseconds_of
 from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TimeUnit = Literal["s", "ms", "us", "ns"]
-_MICROSECONDS: dict[TimeUnit, float] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
-_LIMITS: dict[TimeUnit, float] = {"s": 1e11, "ms": 1e14, "us": 1e17}  # smaller numbers are in it
-_NEAR = 1e8  # smaller ones may be in any: zeros for times that are not known
-_LATEST = float(1 << 61)  # beyond it, in microseconds, a difference of two times can overflow
 _YEAR_100 = -59_011_459_200_000_000  # in microseconds: an earlier year was written in two digits
 _NAMED_MONTHS = ("%d-%b-%Y", "%d %b %Y", "%b %d, %Y", "%b %d %Y")
 _TIME_FORMATS = (
@@ -50,7 +46,6 @@ _DATE_AS_NUMBER = (
 )
 _CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", " %H:%M:%S%.f")
 _SHORT_FIRST = r"^(\d{1,2})([/.-])(\d{1,2})[/.-](\d{4}|\d{2})(\D|$)"  # 12/1/2010, 31.12.10 …
-_YEARS, _DAYS = (1900, 2100), (20_000, 60_000)  # numbers that are hardly seconds since 1970
 _MUST = "times must be dates, ISO 8601 text or numbers since 1970"
 
 
@@ -145,30 +140,7 @@ class TimeColumn(Column):
         raw = joined(self._batches)
         if not self.numeric:
             return raw.astype(np.int64, copy=False)
-        said = self.unit is not None
-        if self.unit is None:
-            _refuse_years(raw, self.name)
-            self.unit = _unit_of(raw)
-        scale = _MICROSECONDS[self.unit]
-        if max(abs(float(raw.min())), abs(float(raw.max()))) * scale > _LATEST:
-            far = np.flatnonzero(np.abs(raw.astype(np.float64)) * scale > _LATEST)
-            raise DataError(
-                f"times must be numbers since 1970 in one unit; found {len(far):,} of "
-                f"{len(raw):,} rows where column '{self.name}' is out of range, the first at row "
-                f"{far[0] + 1:,} with {raw[far[0]]}; correct those rows, or name the unit with "
-                "time_unit=…, on the command line with --time-unit"
-            )
-        if not said:
-            _refuse_units(raw, self.unit, self.name)
-        if raw.dtype.kind == "f":
-            return np.round(raw * scale).astype(np.int64)
-        if not raw.flags.writeable:
-            raw = raw.astype(np.int64)
-        whole = raw.astype(np.int64, copy=False)  # a copy of the input, which may be changed
-        if scale >= 1:
-            whole *= np.int64(scale)
-        else:
-            whole //= np.int64(1 / scale)
+        whole, self.unit = microseconds_of(raw, self.unit, self.name)
         return whole
 
 
@@ -280,45 +252,6 @@ def _best(text: pl.Series, forms: tuple[str, ...]) -> str:
     return max(forms, key=lambda form: _n_read(sample, [form]))
 
 
-def _refuse_years(raw: NDArray[Any], name: str) -> None:
-    """Refuse numbers that are years, or the days that a spreadsheet counts, and no seconds."""
-    low, high = float(raw.min()), float(raw.max())
-    years = low >= _YEARS[0] and high <= _YEARS[1]
-    days = low >= _DAYS[0] and high <= _DAYS[1] and bool((raw % 1 != 0).any())
-    if years or days:
-        what, advice = (
-            ("years", "with --date-format %Y") if years else ("days of a spreadsheet", "")
-        )
-        advice = f"say so {advice}" if advice else "export them as dates"
-        raise DataError(
-            f"times must be dates or numbers since 1970; found column '{name}' to hold {low:g} to "
-            f"{high:g}, which may be {what}; {advice}, name the unit with --time-unit, or leave "
-            "the column out with '-'"
-        )
-
-
-def _unit_of(raw: NDArray[Any]) -> TimeUnit:
-    """Tell the unit by the median of all rows: its year is then between 1973 and 5138."""
-    for unit, limit in _LIMITS.items():
-        if 2 * np.count_nonzero((raw > -limit) & (raw < limit)) > len(raw):
-            return unit
-    return "ns"
-
-
-def _refuse_units(raw: NDArray[Any], unit: TimeUnit, name: str) -> None:
-    """Refuse rows in another unit than most; numbers near 0 may be in any."""
-    limits, size = (_NEAR, *_LIMITS.values(), np.inf), np.abs(raw)
-    low, high = limits[list(_MICROSECONDS).index(unit) :][:2]
-    other = np.flatnonzero((size >= high) | ((size >= _NEAR) & (size < low)))
-    if len(other):
-        raise DataError(
-            f"times must be numbers since 1970 in one unit; found most in {unit}, and "
-            f"{len(other):,} of {len(raw):,} rows where column '{name}' seems to be in another, "
-            f"the first at row {other[0] + 1:,} with {raw[other[0]]}; correct those rows, or name "
-            "the unit with time_unit=…, on the command line with --time-unit"
-        )
-
-
 def _parse(text: pl.Series, form: str) -> pl.Series:
     if form == "%Y":
         text, form = text + "-01-01", "%Y-%m-%d"
@@ -339,5 +272,5 @@ def _microseconds(times: pl.Series) -> pl.Series:
     if unit == "ns":
         return raw // 1000
     factor = 1000 if unit == "ms" else 1
-    inside = (raw.cast(pl.Float64).abs() * factor < _LATEST).fill_null(value=False)
+    inside = (raw.cast(pl.Float64).abs() * factor < LATEST).fill_null(value=False)
     return (raw * factor).set(~inside, None)

@@ -15,28 +15,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from counterplay.data.directory import load_split, save
-from counterplay.data.files import difference, digest_of, write_json
+from counterplay.data.directory import load_split
+from counterplay.data.files import write_json
 from counterplay.data.preparation import prepare
 from counterplay.data.profiling import profile
-from counterplay.data.publishing import check_free, working_directory
-from counterplay.data.sources import is_place, local_path
+from counterplay.data.publishing import working_directory
+from counterplay.data.sources import local_path
 from counterplay.data.splits import Split
-from counterplay.errors import ConfigError, DataError
+from counterplay.errors import ConfigError
 from counterplay.evaluation.records import EvaluationRecord
 from counterplay.learning.tracking import check_tracker, track_values, tracked
 from counterplay.metrics.formulas import row_metrics
 from counterplay.notes import noted, tell
-from counterplay.places import check_log
-from counterplay.progress import Work
 from counterplay.study.config import StudyConfig
 from counterplay.study.finished import Study as Study
 from counterplay.study.finished import load_study as load_study
+from counterplay.study.plan import begin, place_of, plan_of, refuse_another, stages_left
 from counterplay.study.records import (
     BESIDE,
     EVALUATION,
     ONLINE,
-    PLAN,
     STUDY,
     NamedRun,
     Plan,
@@ -55,10 +53,7 @@ if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
     from counterplay.evaluation.deployment import OnlineRecord
     from counterplay.evaluation.settings import Evaluation
-    from counterplay.progress import Stages
-
-
-_BACK_AND_FORTH = 3  # what learning from a score costs, in scores
+    from counterplay.progress import Stages, Work
 
 
 def run(
@@ -88,11 +83,11 @@ def run(
     config, folder = config or StudyConfig(), Path(out)
     check_tracker(track)
     place = local_path(source)
-    plan = _plan(source, place, config)
-    _refuse_another(folder, plan)
+    plan = plan_of(source, place, config)
+    refuse_another(folder, plan)
     progress("reading the log", 0, None)
     with noted() as notes:
-        data, world = _place(place, folder, config)
+        data, world = place_of(place, folder, config)
         known = place is not None and data.exists()  # a frame may have changed
         split = load_split(data) if known else _prepared(source, config)
     notes += [note for note in reservations(config, split) if note not in notes]
@@ -109,9 +104,9 @@ def run(
     log = {"log": split.interactions.fingerprint, "split": split.fingerprint}
     plan = plan.model_copy(update={"log": log, "command": command, "notes": tuple(notes)})
     with working_directory(folder):
-        plan = _begin(folder, plan, data, split)
+        plan = begin(folder, plan, data, split)
         split = split if known else load_split(data)  # whoever goes on sees the same
-        on_plan(_planned(folder, config, split, how))
+        on_plan(stages_left(folder, config, split, how))
         record = _made(folder, config, data, split, how, world, random, plan, progress, track)
     tell(record.evaluation.notes)
     return Study(folder, record)
@@ -186,85 +181,6 @@ def _evaluated(
             n_sampled=config.gallery_users,
         )  # fmt: skip
     return found.model_copy(update={"diagnostics": seen, "notes": tuple(notes)}), online
-
-
-def _plan(source: object, place: Path | None, config: StudyConfig) -> Plan:
-    """Return what is to be done, and of which files."""
-    if place is not None:
-        check_log(place)
-    beside = (config.random_rows, config.preparation.impressions)
-    several = [local_path(each) for each in source] if isinstance(source, list | tuple) else []
-    files = (place, *several, *config.scores.values(), *beside)
-    given = [each for each in files if each is not None]
-    named = None if place is None else str(place.resolve())
-    if place is None and is_place(source):
-        places = source if isinstance(source, list | tuple) else [source]
-        named = ", ".join(map(str, places))
-    return Plan(
-        source=named,
-        files={str(each.resolve()): digest_of(each) for each in given if each.is_file()},
-        configuration=config.model_dump(mode="json"),
-    )
-
-
-def _planned(folder: Path, config: StudyConfig, split: Split, how: Evaluation) -> dict[str, Work]:
-    """Return the stages that are left and take long, measured in scores that are computed."""
-    plan, n_targets = {}, split.counts[how.part]
-    for name in config.names:
-        wanted = config.run(name, split).training
-        if wanted.epochs > 1 and not (folder / "runs" / name / "run.json").exists():
-            scores = len(split.train) * (1 + wanted.n_negatives) * _BACK_AND_FORTH
-            plan[f"training {name}"] = Work("training", float(wanted.epochs * scores))
-    if not (folder / EVALUATION).exists() and config.feedback == "clicks":
-        cost = float(n_targets * split.interactions.n_items)
-        names = (*config.names, *config.scores)
-        plan |= {f"ranking by {name}": Work("ranking", cost) for name in names}
-    return plan
-
-
-def _refuse_another(folder: Path, plan: Plan) -> Plan | None:
-    """Refuse a folder where something else was begun, or lies; return what was begun."""
-    if not (folder / PLAN).exists():
-        check_free(folder)
-        return None
-    begun, about = read_part(Plan, folder / PLAN), {"source", "files", "configuration"}
-    since = plan.configuration | begun.configuration  # settings that there were none of then
-    begun = begun.model_copy(update={"configuration": since})
-    if plan.log is not None:
-        about.add("log")
-    differs = difference(begun.model_dump(include=about), plan.model_dump(include=about))
-    if differs:
-        raise ConfigError(
-            "a study goes on with the source and the configuration that it began with; found in "
-            f"'{folder}' another {differs}; name another folder, or remove it"
-        )
-    return begun
-
-
-def _begin(folder: Path, plan: Plan, data: Path, split: Split) -> Plan:
-    """Write down what is to be done, and the data; only now is there a folder."""
-    begun = _refuse_another(folder, plan)
-    if begun is None:
-        write_json(plan.to_dict(), folder / PLAN)
-    if not data.exists():
-        save(split, data)
-    return begun or plan
-
-
-def _place(place: Path | None, folder: Path, config: StudyConfig) -> tuple[Path, Path | None]:
-    """Return where the dataset directory is, or will be, and the world."""
-    if place is not None and (place / "world.json").exists():
-        config.refuse_preparation("a world")
-        if not (place / "log").exists():
-            raise DataError(
-                f"a study of a world needs a log of it; found none in '{place}'; make it with "
-                "counterplay simulate"
-            )
-        return place / "log", place
-    if place is not None and (place / "dataset.json").exists():
-        config.refuse_preparation("a dataset directory")
-        return place, None
-    return folder / "data", None
 
 
 def _prepared(source: object, config: StudyConfig) -> Split:

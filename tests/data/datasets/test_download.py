@@ -16,7 +16,8 @@ import pytest
 import counterplay as cp
 from counterplay.data.datasets import Dataset, read_dataset
 from counterplay.data.datasets import download as fetch_dataset
-from counterplay.data.datasets.catalogue import DATASETS, Remote
+from counterplay.data.datasets.catalogue import DATASETS
+from counterplay.data.datasets.described import Remote
 from counterplay.data.datasets.download import is_safe
 
 from .conftest import LAYOUTS

@@ -26,7 +26,7 @@ from counterplay.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from email.message import Message
 
-    from counterplay.data.datasets.catalogue import Dataset, Remote
+    from counterplay.data.datasets.described import Dataset, Remote
 
 Transfer = Callable[[int, int | None], None]  # bytes so far, bytes in all where known
 _BLOCK = 1 << 20
