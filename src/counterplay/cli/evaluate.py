@@ -66,7 +66,6 @@ _World = Annotated[
     Path | None,
     typer.Option(help="World directory that the data come from, for the oracle estimator."),
 ]
-
 _Log = Annotated[
     Literal["clicks", "impressions"],
     typer.Option(
@@ -74,15 +73,14 @@ _Log = Annotated[
         "propensities, or random rows, estimate the click rate of the top k."
     ),
 ]
-
-
-def _estimators() -> Any:
-    return typer.Option(
-        "--estimators",
-        "--estimator",
+_Estimators = Annotated[
+    list[str] | None,
+    typer.Option(
+        *("--estimators", "--estimator"),
         help=f"Estimators, one or more of: {', '.join(ESTIMATORS)}.",
         show_default="standard, popularity, dials, robust",
-    )
+    ),
+]
 
 
 def evaluate(
@@ -101,7 +99,7 @@ def evaluate(
     log: _Log = "clicks",
     protocol: Protocol = None,
     k: Cutoffs = None,
-    estimator: Annotated[list[str] | None, _estimators()] = None,
+    estimator: _Estimators = None,
     gamma: _Gammas = None,
     part: _Part = None,
     users: _Users = None,
@@ -166,7 +164,7 @@ def compare(
         list[Path] | None,
         typer.Option(help="File with columns user, item and score: another candidate. Repeatable."),
     ] = None,
-    estimator: Annotated[list[str] | None, _estimators()] = None,
+    estimator: _Estimators = None,
     k: Cutoffs = None,
     protocol: Protocol = None,
     gamma: _Gammas = None,

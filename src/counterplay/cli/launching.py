@@ -17,7 +17,7 @@ import typer
 
 from counterplay.cli import console, signals
 from counterplay.errors import ConfigError
-from counterplay.groups import PARENT, PLACES, SECONDS, SHARDS, TIMEOUT
+from counterplay.groups import PARENT, PLACES, SECONDS, SHARDS, TIMEOUT, check_shards
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,8 +68,9 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def launch(n: int) -> NoReturn:
+def launch(n: int, n_shards: int) -> NoReturn:
     """Run this command in `n` processes, and end as they do; the first one speaks for all."""
+    check_shards(n_shards, n)
     children: list[subprocess.Popen[bytes]] = []
     interrupted = False
     with tempfile.TemporaryDirectory() as folder:

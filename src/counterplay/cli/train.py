@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from counterplay.cli import console, options
 from counterplay.cli.options import option, several_settings
 from counterplay.errors import ConfigError
-from counterplay.groups import SHARDS, check_shards, is_worker
+from counterplay.groups import SHARDS, is_worker
 from counterplay.learning.methods import METHODS
 from counterplay.places import check_dataset
 
@@ -106,8 +106,7 @@ def train(
             "is another; leave one of them out"
         )
     if workers is not None and not ray and not is_worker():
-        check_shards(shards or SHARDS, workers)
-        launching.launch(workers)
+        launching.launch(workers, shards or SHARDS)
     if is_worker():
         shards = shards or SHARDS
         launching.check_size(workers)
