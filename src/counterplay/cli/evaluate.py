@@ -268,12 +268,9 @@ def _check(
     check_dataset(data)
     check_files(*scores, random_rows)
     if scores or random_rows:
-        from counterplay.evaluation.random_rows import check_random_columns
-        from counterplay.evaluation.score_files import check_columns
+        from counterplay.evaluation.columns import check_beside
 
-        for file in scores:
-            check_columns(file)
-        check_random_columns(random_rows)
+        check_beside(scores, random_rows)
 
 
 def _settings(
