@@ -33,7 +33,7 @@ FILES: dict[str, bytes] = {
     "sep.csv": b"sep=;\n" + PLAIN.replace(",", ";").encode(),
     "latin.csv": PLAIN.replace("when", "ann\xe9e").encode("latin-1"),
     "named": PLAIN.encode(),
-    "long.csv": PLAIN.encode() * 3000,
+    "long.csv": PLAIN.encode() + b"u1,i1,900000001\n" * 9000,
 }
 
 
@@ -67,7 +67,10 @@ def test_a_column_that_is_not_there_is_refused_in_the_readers_words(
     early = refusal(lambda: check_columns(path, WANTED | {"item": "product"}))
     late = refusal(lambda: cp.read(path, item="product"))
     assert late is not None
-    assert early == (None if name == "latin.csv" else late)  # only all of that file tells
+    if name == "title.csv":  # its reader counts the fields of all records first
+        assert "found the columns 'a report of sales'" in str(early)
+    else:
+        assert early == (None if name == "latin.csv" else late)  # only all of that file tells
 
 
 def test_columns_of_parquet_are_those_of_its_schema(tmp_path: Path) -> None:

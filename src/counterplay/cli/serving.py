@@ -126,11 +126,6 @@ def recommend(
             f"lists must have one length; found {', '.join(map(str, lengths))}; name one, the "
             "longest: ranks cut it"
         )
-    if (only_items or without_items) and (shards or workers or ray):
-        raise ConfigError(
-            "lists with filters are made by one process; found --only-items or --without-items "
-            "with --shards, --workers or --ray; leave one of them out"
-        )
     from counterplay.serving.asked import check_column
     from counterplay.study.winner import run_of
 

@@ -86,6 +86,6 @@ def recommend(
             `without_items`, ids of what may not be recommended, or a file of them.
             `data`, the dataset directory; by default the run's own.
             `progress`, called with the users done so far and their number.
-            `ranking`, makes the lists in jobs, unless items are filtered.
+            `ranking`, makes the lists in jobs.
     """
     return lists.recommend(run_of(place, candidate), out, **options)
