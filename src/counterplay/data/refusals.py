@@ -49,9 +49,9 @@ def readable(path: object, kind: str) -> Iterator[None]:
             what = "an empty file"
         elif kind == "ndjson" and "Syntax" in what:
             what = "a line that is not a JSON object"
-        elif re.search("unexpected end|[Tt]runcated", what):
+        elif isinstance(error, EOFError) or re.search("unexpected end|[Tt]runcated", what):
             what = "a file that ends too early"
-        elif re.search("data check|[Cc]hecksum", what):
+        elif re.search("data check|[Cc]hecksum|CRC", what):
             what = "a wrong checksum"
         raise DataError(
             f"'{path}' must be a whole, valid {kind} file; found {what}; check that it was copied "
