@@ -147,10 +147,17 @@ def test_policies_and_impressions_by_jobs_are_the_same(executor: Executor, tmp_p
     assert plain.sample.n == 30
 
 
-@pytest.mark.parametrize("include_seen", [False, True])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"include_seen": False},
+        {"include_seen": True},
+        {"only_items": range(30), "without_items": [3, 4, 5]},
+    ],
+)
 @pytest.mark.parametrize("shards", [1, 4, 1000])
 def test_lists_by_jobs_are_the_same_file(
-    shards: int, include_seen: bool, runs: list[Path], tmp_path: Path,
+    shards: int, more: dict[str, Any], runs: list[Path], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr("counterplay.metrics.ranks._ROWS", (1, AT_ONCE))
@@ -159,7 +166,7 @@ def test_lists_by_jobs_are_the_same_file(
         files: list[Path] = []
         for executor in (None, in_turn, Workers()):
             files.append(tmp_path / f"{len(files)}.parquet")
-            how: dict[str, Any] = {"users": tmp_path / "users.txt", "include_seen": include_seen}
+            how: dict[str, Any] = {"users": tmp_path / "users.txt", **more}
             if executor is None:
                 recommend(run, files[-1], k=7, **how)
             else:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterplay.data.assembly import Table
-from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS
 from counterplay.data.preparation import Preparation, known_dataset, read_known, read_plan
 from counterplay.data.readers import question_of
-from counterplay.data.roles import ABSENT, is_quantity
+from counterplay.data.roles import ABSENT, COLUMNS, IMPRESSION_COLUMNS, is_quantity
 from counterplay.data.sources import local_path
 from counterplay.data.splits import Split
 from counterplay.display import Convertible, Shown, flat, pairs

@@ -19,6 +19,7 @@ from counterplay.evaluation.score_files import read_scores
 from counterplay.metrics.ranks import full_ranks, sampled_ranks
 from counterplay.metrics.recommendations import lists_of
 from counterplay.metrics.scoring import ModelScores
+from counterplay.metrics.shelf import Shelf
 from counterplay.runs.record import RECORD, load_run, read_record
 from counterplay.runs.training import taught_by, versions
 
@@ -120,6 +121,7 @@ class RankJob(PlacedJob):
         memory: Bytes of scores at a time.
         at_once: Users, or rows, that a model is asked for at a time.
         k: Length of a list.
+        open: Which items may be on a list; None are all.
     """
 
     what: What
@@ -130,6 +132,7 @@ class RankJob(PlacedJob):
     memory: int
     at_once: int
     k: int = 0
+    open: File | None = None
 
     @property
     def label(self) -> str:
@@ -138,7 +141,10 @@ class RankJob(PlacedJob):
 
     def run(self, place: Workplace) -> Result:
         """Load the candidate, unless this process has it, and rank."""
-        return self.kept(place, _loaded(self.source), self.source.rows_before(self.before))
+        scores = _loaded(self.source)
+        if self.open is not None:
+            scores = Shelf(place.map_array(*self.open)).scores(scores)
+        return self.kept(place, scores, self.source.rows_before(self.before))
 
     def kept(self, place: Workplace, scores: Scores, seen: Interactions) -> Result:
         """Write what comes of it."""

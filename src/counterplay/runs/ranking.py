@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from counterplay.metrics.arrays import Integers
     from counterplay.metrics.recommendations import Lists as BestItems
     from counterplay.metrics.scoring import Scores
+    from counterplay.metrics.shelf import Shelf
     from counterplay.progress import Steps
     from counterplay.runs.rank_jobs import What
 
@@ -76,6 +77,7 @@ class Ranking:
         data: str | Path,
         prints: tuple[str, str],
         seen: Mapping[int, Interactions],
+        shelf: Shelf | None = None,
     ) -> Scores:
         """Return the scores of a candidate so that it is ranked by jobs.
 
@@ -87,9 +89,13 @@ class Ranking:
             prints: Fingerprints of its log and of its split.
             seen: By part, what users did before it, as it will be asked for; the first is what the
                 candidate itself knows of them.
+            shelf: The items that may be on lists, as its scores here have them; None are all.
         """
         path = self._kept(name, given) if isinstance(given, pl.DataFrame) else Path(given)
-        return _ByJobs(self, name, scores, Source.of(path, data, prints, next(iter(seen))), seen)
+        source = Source.of(path, data, prints, next(iter(seen)))
+        whole = shelf is None or shelf.is_whole
+        is_open = None if whole else _put(self.place, "open", shelf.open)
+        return _ByJobs(self, name, scores, source, seen, is_open)
 
     def _kept(self, name: str, table: pl.DataFrame) -> Path:
         """Write scores that came as a frame, for others to read."""
@@ -146,9 +152,11 @@ class _ByJobs(Elsewhere):
         here: Scores,
         source: Source,
         seen: Mapping[int, Interactions],
+        is_open: File | None,
     ) -> None:
         super().__init__(here)
         self._ranking, self._name, self._source, self._seen = ranking, name, source, seen
+        self._open = is_open
 
     def full_ranks(self, targets: Interactions, seen: Interactions, memory: int) -> Ranks:
         """Return where each target stands among all items that its user has not `seen`."""
@@ -222,7 +230,7 @@ class _ByJobs(Elsewhere):
             jobs.append(
                 RankJob(
                     what=what, source=self._source, shard=shard, before=part, memory=memory,
-                    at_once=at_once, k=k, rows=_put(ranking.place, name, rows),
+                    at_once=at_once, k=k, rows=_put(ranking.place, name, rows), open=self._open,
                 )
             )  # fmt: skip
         work = (
@@ -235,7 +243,7 @@ class _ByJobs(Elsewhere):
             yield [ranking.place.map_array(*file) for file in result["files"]]
 
 
-def _put(place: Workplace, name: str, rows: NDArray[np.int32]) -> File:
+def _put(place: Workplace, name: str, rows: NDArray[Any]) -> File:
     """Write rows for a job, under a name of their own."""
     digest = place.put_array(name, rows)
     own = f"{name}-{digest.removeprefix('sha256:')[:10]}"
