@@ -27,6 +27,7 @@ from reproduction import (
     learners_settings,
     models,
     models_settings,
+    published,
     random_clicks,
     randomised,
     recipes,
@@ -69,6 +70,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "learners": learners,
     "models-settings": models_settings,
     "models": models,
+    "published": published,
     "theory": theory,
 }
 ABOUT = (
