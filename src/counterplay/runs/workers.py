@@ -110,6 +110,7 @@ class Workers(Group):
         self._ring = 2 * (size - 1) / size  # how often a sum is sent: its parts go round twice
         self._ended = threading.Event()
         self._beats = self._turns = 0
+        self._first = os.environ["MASTER_ADDR"]  # the host of worker 0
         store.set(f"host/{rank}", socket.gethostname())
         self._beat()
         self._heart = threading.Thread(target=self._live, daemon=True)
@@ -246,7 +247,7 @@ class Workers(Group):
         """
         said: list[CounterplayError | str] = []
         _within(2 * _STILL, lambda: said.append(self._refused() or self._asked(waited)))
-        where = f"worker 0 on {os.environ['MASTER_ADDR']}" if self.rank else "the others"
+        where = f"worker 0 on {self._first}" if self.rank else "the others"
         away = f"{where} out of reach of worker {self.rank} on {socket.gethostname()}"
         gone = said[0] if said else away
         if isinstance(gone, CounterplayError):
@@ -275,7 +276,7 @@ class Workers(Group):
         for rank in range(self.size):
             words = self._words(rank)
             if words is not None or (rank != self.rank and self._sign(rank) == before[rank]):
-                host = self._read(f"host/{rank}") or os.environ["MASTER_ADDR"]
+                host = self._read(f"host/{rank}") or self._first
                 why = words or f"gone without a word, after {waited:.0f} seconds of waiting"
                 lost.append(f"worker {rank} on {host} {why}")
         return "; ".join(lost) or f"the network gone between them, seen by worker {self.rank}"
