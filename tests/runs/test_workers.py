@@ -13,14 +13,14 @@ from torch.distributed import HashStore  # type: ignore[attr-defined] # it is pu
 
 from counterplay.errors import ConfigError, DataError, LostWorkerError
 from counterplay.groups import PLACES, TIMEOUT
-from counterplay.runs import workers
+from counterplay.runs import signs, workers
 from counterplay.runs.workers import Workers
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_BEAT", 0.05)
-    monkeypatch.setattr(workers, "_STILL", 0.5)
+    monkeypatch.setattr(signs, "BEAT", 0.05)
+    monkeypatch.setattr(signs, "STILL", 0.5)
     monkeypatch.setenv("MASTER_ADDR", "10.0.0.1")
 
 
@@ -30,7 +30,7 @@ def both(quick: None) -> Iterator[tuple[Workers, Workers]]:
     first, second = (Workers(rank, 2, store, 1.0) for rank in range(2))
     yield first, second
     for each in (first, second):
-        each._ended.set()
+        each.signs._ended.set()
 
 
 def test_others_wait_for_the_first_one_as_long_as_it_lives(both: tuple[Workers, Workers]) -> None:
@@ -52,21 +52,21 @@ def test_others_wait_for_the_first_one_as_long_as_it_lives(both: tuple[Workers, 
 
 def test_a_silent_first_worker_is_named(both: tuple[Workers, Workers]) -> None:
     first, second = both
-    first._ended.set()  # it shows no sign of life from now on
+    first.signs._ended.set()  # it shows no sign of life from now on
     with pytest.raises(LostWorkerError, match=r"worker 0 on .* gone without a word.*--resume"):
         second.first(lambda: None)
 
 
 def test_the_last_words_of_a_worker_are_told(both: tuple[Workers, Workers]) -> None:
     first, second = both
-    first.failed(OSError("a file cannot be\nread"))
+    first.signs.failed(OSError("a file cannot be\nread"))
     with pytest.raises(LostWorkerError, match=r"worker 0 on .* stopped: a file cannot be read"):
         second.first(lambda: None)
 
 
 def test_what_one_worker_refuses_all_refuse(both: tuple[Workers, Workers]) -> None:
     first, second = both
-    second.failed(DataError("a row must be a row; found none; give one"))
+    second.signs.failed(DataError("a row must be a row; found none; give one"))
     with (
         pytest.raises(DataError, match=r"^a row must be a row; found none; give one$"),
         first._exchange(),
@@ -77,12 +77,12 @@ def test_what_one_worker_refuses_all_refuse(both: tuple[Workers, Workers]) -> No
 
 def test_the_first_worker_waits_until_its_refusal_is_heard(both: tuple[Workers, Workers]) -> None:
     first, second = both
-    leaving = threading.Thread(target=first.failed, args=(ConfigError("no"),))
+    leaving = threading.Thread(target=first.signs.failed, args=(ConfigError("no"),))
     leaving.start()
     with pytest.raises(ConfigError, match=r"^no$"):
         second.first(lambda: None)
     leaving.join()
-    assert first._ended.is_set()
+    assert first.signs._ended.is_set()
 
 
 def test_a_store_that_never_answers_holds_nobody(quick: None) -> None:
@@ -97,7 +97,7 @@ def test_a_store_that_never_answers_holds_nobody(quick: None) -> None:
     lonely = Workers(1, 2, Silent(), 0.5)
     with pytest.raises(LostWorkerError, match=r"worker 0 on 10\.0\.0\.1 out of reach of worker 1"):
         lonely.first(lambda: None)
-    lonely._ended.set()
+    lonely.signs._ended.set()
 
 
 def test_workers_do_not_meet_at_a_first_one_that_stands_still(

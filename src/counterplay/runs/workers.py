@@ -6,14 +6,12 @@ worker shows every few seconds that it is alive, so that the others can say who 
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import signal
 import socket
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -23,28 +21,15 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from counterplay.errors import (
-    CheckpointError,
-    ConfigError,
-    CounterplayError,
-    DataError,
-    DivergedError,
-    LostWorkerError,
-)
-from counterplay.groups import ALONE, PARENT, PLACES, SECONDS, TIMEOUT, Group, is_worker
+from counterplay.errors import ConfigError, CounterplayError, LostWorkerError
+from counterplay.groups import ALONE, PLACES, SECONDS, TIMEOUT, Group, is_worker
+from counterplay.runs import signs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
     from torch import Tensor
-
-_BEAT = 1.0  # seconds between two signs of life
-_STILL = 5.0  # seconds without one after which a worker counts as gone
-# What one worker finds and all of them end with: the same sentence, and the same exit code.
-_REFUSALS = {
-    kind.__name__: kind for kind in (DataError, ConfigError, DivergedError, CheckpointError)
-}
 
 
 @contextmanager
@@ -57,9 +42,9 @@ def joined() -> Iterator[Group]:
     try:
         yield group
     except BaseException as error:
-        group.failed(error)
+        group.signs.failed(error)
         raise
-    group.left()
+    group.signs.left()
 
 
 def _joined() -> tuple[int, int, Any, float]:
@@ -76,7 +61,7 @@ def _joined() -> tuple[int, int, Any, float]:
         ) from None
     found: list[Any] = []
     # What asks a store whose host stands still waits for ever: so do not wait for it here.
-    _within(2 * seconds, lambda: found.append(_met(rank, size, timedelta(seconds=seconds))))
+    signs.within(2 * seconds, lambda: found.append(_met(rank, size, timedelta(seconds=seconds))))
     store = found[0] if found else "worker 0 does not answer"
     if isinstance(store, str):
         raise LostWorkerError(
@@ -108,13 +93,8 @@ class Workers(Group):
         self.rank, self.size = rank, size
         self._store, self._timeout, self.n_bytes = store, timeout, 0
         self._ring = 2 * (size - 1) / size  # how often a sum is sent: its parts go round twice
-        self._ended = threading.Event()
-        self._beats = self._turns = 0
-        self._first = os.environ["MASTER_ADDR"]  # the host of worker 0
-        store.set(f"host/{rank}", socket.gethostname())
-        self._beat()
-        self._heart = threading.Thread(target=self._live, daemon=True)
-        self._heart.start()
+        self._turns = 0
+        self.signs = signs.Signs(rank, size, store)
 
     def sum(self, *tensors: Tensor) -> None:
         """Replace each tensor by its sum over all workers, added up in float64."""
@@ -208,17 +188,17 @@ class Workers(Group):
         def watch() -> None:  # apart: the store may be out of reach, and then it never answers
             nonlocal seen
             sign = None
-            while not done.is_set() and self._words(0) is None:
-                if self._read(key) is not None:
+            while not done.is_set() and self.signs.words(0) is None:
+                if self.signs.read(key) is not None:
                     done.set()
                     return
-                if (now := self._sign(0)) != sign:
+                if (now := self.signs.sign(0)) != sign:
                     sign, seen = now, time.monotonic()
-                time.sleep(_BEAT / 5)
+                time.sleep(signs.BEAT / 5)
 
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
-        while not done.wait(_BEAT / 5):
+        while not done.wait(signs.BEAT / 5):
             waited = time.monotonic() - seen
             if waited > self._timeout or not (watcher.is_alive() or done.is_set()):
                 done.set()
@@ -246,8 +226,10 @@ class Workers(Group):
         The store may be out of reach itself.
         """
         said: list[CounterplayError | str] = []
-        _within(2 * _STILL, lambda: said.append(self._refused() or self._asked(waited)))
-        where = f"worker 0 on {self._first}" if self.rank else "the others"
+        signs.within(
+            2 * signs.STILL, lambda: said.append(self.signs.refused() or self.signs.gone(waited))
+        )
+        where = f"worker 0 on {self.signs.first}" if self.rank else "the others"
         away = f"{where} out of reach of worker {self.rank} on {socket.gethostname()}"
         gone = said[0] if said else away
         if isinstance(gone, CounterplayError):
@@ -256,97 +238,6 @@ class Workers(Group):
             f"all {self.size} workers must stay until the end; found {gone}{why}; give the same "
             "command again with --resume"
         )
-
-    def _refused(self) -> CounterplayError | None:
-        """Return what one of the workers refused, and tell the first one that it was heard."""
-        found = None
-        for rank in range(self.size):
-            said = self._read(f"refused/{rank}")
-            if said is not None and found is None:
-                kind, text = json.loads(said)
-                found = _REFUSALS[kind](text)
-                self._store.set(f"heard/{self.rank}", "")
-        return found
-
-    def _asked(self, waited: float) -> str:
-        """Return who is gone by their last words or their signs of life."""
-        before = {rank: self._sign(rank) for rank in range(self.size)}
-        self._ended.wait(_STILL)
-        lost = []
-        for rank in range(self.size):
-            words = self._words(rank)
-            if words is not None or (rank != self.rank and self._sign(rank) == before[rank]):
-                host = self._read(f"host/{rank}") or self._first
-                why = words or f"gone without a word, after {waited:.0f} seconds of waiting"
-                lost.append(f"worker {rank} on {host} {why}")
-        return "; ".join(lost) or f"the network gone between them, seen by worker {self.rank}"
-
-    def _sign(self, rank: int) -> str | None:
-        return self._read(f"alive/{rank}")
-
-    def _words(self, rank: int) -> str | None:
-        return self._read(f"failed/{rank}")
-
-    def _read(self, key: str) -> str | None:
-        with suppress(RuntimeError):  # the store is gone with the first worker
-            if self._store.check([key]):
-                return str(self._store.get(key).decode())
-        return None
-
-    def failed(self, error: BaseException) -> None:
-        """Leave a last word, unless it is only that another one is gone."""
-        if not isinstance(error, LostWorkerError):
-            words = " ".join(str(error).split()) or type(error).__name__
-            if isinstance(error, KeyboardInterrupt):
-                words = "interrupted"
-            refused = type(error).__name__ in _REFUSALS
-            if refused:
-                said = json.dumps([type(error).__name__, str(error)])
-                _within(_BEAT, lambda: self._store.set(f"refused/{self.rank}", said))
-            _within(_BEAT, lambda: self._store.set(f"failed/{self.rank}", f"stopped: {words}"))
-            if refused and not self.rank:
-                _within(2 * _STILL, self._await_others)
-        self._ended.set()
-
-    def _await_others(self) -> None:
-        """Stay until the others know: the store goes with the first worker."""
-        if dist.is_initialized():
-            dist.destroy_process_group()  # then they notice
-        others = [f"heard/{rank}" for rank in range(1, self.size)]
-        end = time.monotonic() + _STILL
-        while others and not self._store.check(others) and time.monotonic() < end:
-            time.sleep(_BEAT / 20)
-
-    def left(self) -> None:
-        """Leave the group when all is done."""
-        self._ended.set()
-        self._heart.join(_BEAT)
-        dist.destroy_process_group()
-
-    def _live(self) -> None:
-        parent = os.environ.get(PARENT)
-        while not self._ended.wait(_BEAT):
-            self._beat()
-            if parent is not None and os.getppid() != int(parent):
-                os.kill(os.getpid(), signal.SIGTERM)  # nobody waits for this worker any more
-                return
-
-    def _beat(self) -> None:
-        self._beats += 1
-        with suppress(RuntimeError):
-            self._store.set(f"alive/{self.rank}", str(self._beats))
-
-
-def _within(seconds: float, work: Callable[[], object]) -> None:
-    """Do something that may never end, and wait for it no longer than that."""
-
-    def safely() -> None:
-        with suppress(RuntimeError):
-            work()
-
-    helper = threading.Thread(target=safely, daemon=True)
-    helper.start()
-    helper.join(seconds)
 
 
 def _first_line(error: BaseException) -> str:
