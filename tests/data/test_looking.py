@@ -177,3 +177,13 @@ def test_the_finest_time_is_taken(tmp_path: Path) -> None:
         "time_ms": [1649400000000] * 2,
     }
     assert look(frame).columns["time"] == "time_ms"
+
+
+def test_kinds_of_events_that_are_taken_alike_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    path.write_text(
+        "visitorid,event,itemid,when\n1,view,2,2020-01-31T10:00:00Z\n3,buy,4,2020-01-31T10:01:00Z\n"
+    )
+    said = look(path, Preparation(time="when")).summary()
+    assert said["not taken"] == "'event'; rows are taken whatever their 'event'"
+    assert said["times"].endswith("; dates in ISO 8601")
