@@ -82,11 +82,17 @@ class Written:
     steps: tuple[Step, ...] = ()
     numbered: Mapping[str, str] = field(default_factory=dict)  # roles, where there are no names
     scratch: Scratch | None = None  # what the copy lies in
+    doubled: bool = False  # the copy has tabs where the file has ::
+
+    def shown(self, row: Sequence[str]) -> str:
+        """Return a line as a message shows it."""
+        return shortened(("::" if self.doubled else self.separator).join(row).strip())
 
     @property
     def facts(self) -> dict[str, str]:
         """What it is, in words."""
         sign = "tab" if self.separator == "\t" else f"'{self.separator}'"
+        sign = "'::'" if self.doubled else sign
         header = f"line {self.skip + 1}" if self.header else "none; columns are numbered from 1"
         quote = "none" if self.quote is None else self.quote
         return {"header": header, "separator": sign, "quote": quote, "encoding": self.encoding}
@@ -116,7 +122,8 @@ def written(
         sample = sample_of(place)
         steps.append(Step("lines", "took carriage returns as line ends"))
     lines = lines_of(sample)
-    if said.separator == "::" or (said.separator is None and is_doubled(lines)):
+    doubled = said.separator == "::" or (said.separator is None and is_doubled(lines))
+    if doubled:
         scratch = scratch or Scratch()
         place = rewritten(place, scratch, doubled=True)
         said, lines = replace(said, separator="\t"), [line.replace("::", "\t") for line in lines]
@@ -133,7 +140,9 @@ def written(
         steps.append(Step("quotes", "took ' as the quote around fields"))
     rows = [fields_of(line, separator, quote) for line in lines]
     _refuse_wide(path, rows, skip)
-    found = Written(place, separator, quote, True, skip, encoding, tuple(steps), {}, scratch)
+    found = Written(
+        place, separator, quote, True, skip, encoding, tuple(steps), {}, scratch, doubled
+    )  # fmt: skip
     found = _with_header(found, path, rows, said, wanted)
     return _without_ends(found, rows)
 
@@ -170,7 +179,7 @@ def _with_header(
          and len(row) > 1 and _holds_roles(row, wanted)), None,
     )  # fmt: skip
     if title is not None:
-        shown = shortened(found.separator.join(first).strip())
+        shown = found.shown(first)
         text = f"left out {title - found.skip:,} lines before the header, the first is {shown}"
         step = Step("headers", text, {"lines": title - found.skip})
         _refuse_odd(path, found, rows[title], rows[title + 1 :], wanted)
@@ -183,7 +192,7 @@ def _with_header(
         return replace(found, header=False, steps=(*found.steps, step))
     raise DataError(
         f"the first line of '{path}' must name the columns, or be said not to; found "
-        f"{shortened(found.separator.join(first))}, which looks like data; add header=False, on "
+        f"{found.shown(first)}, which looks like data; add header=False, on "
         "the command line --no-header: columns are then numbered from 1, as in --user 1 --item 2"
     )
 
@@ -201,7 +210,7 @@ def _refuse_odd(
     ):
         raise DataError(
             f"below the header of '{path}' must be data; found "
-            f"{shortened(found.separator.join(below[0]))}; remove that line"
+            f"{found.shown(below[0])}; remove that line"
         )
     try:
         roles = columns_of(wanted, bare)
@@ -251,7 +260,7 @@ def _without_header(
     if _holds_roles(first, free) and not _looks_like_data(first, below):
         raise ConfigError(
             f"a file without a header must begin with data; found '{path}' to begin with the names "
-            f"{shortened(found.separator.join(first))}; leave header=False out, on the command "
+            f"{found.shown(first)}; leave header=False out, on the command "
             "line --no-header"
         )
     if any(name not in (None, "-") for name in wanted.values()):

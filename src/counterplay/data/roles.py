@@ -24,9 +24,9 @@ _ALIASES = {  # the usual names, the surest first, in the form of `form_of`
     "recipe recipeid job jobid ad adid listing listingid property propertyid hotel hotelid "
     "restaurant restaurantid goodsid offerid poi poiid venueid postid courseid items itemids slate",
     "rating": "rating stars bookrating userrating ratingvalue overall",
-    "time": "time timestamp ts datetime date eventtime eventtimestamp unixreviewtime reviewtime "
-    "invoicedate orderdate purchasedate transactiondate reviewdate eventdate createdat created "
-    "timems tdat visittime",
+    "time": "time timestamp ts timems datetime date eventtime eventtimestamp unixreviewtime "
+    "reviewtime invoicedate orderdate purchasedate transactiondate reviewdate eventdate createdat "
+    "created tdat visittime",
     "exposed": "exposed exposure shown",
     "propensity": "propensity propensityscore pscore p",
     "position": "position slot rank pos",
