@@ -25,6 +25,7 @@ from reproduction import (
     headroom,
     learners,
     learners_settings,
+    levels,
     models,
     models_settings,
     random_clicks,
@@ -70,6 +71,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "models-settings": models_settings,
     "models": models,
     "theory": theory,
+    "levels": levels,
 }
 ABOUT = (
     "# What methods and estimators are worth",
