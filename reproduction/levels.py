@@ -10,6 +10,7 @@ on the seeds that are reported, beside the preset as it is.
 
 from __future__ import annotations
 
+import time
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +117,7 @@ def run(place: Place) -> dict[str, Any]:
 def measured(job: Job, place: Place) -> Result:
     """Return the plain mean of each ranking, in points."""
     assert isinstance(job, LevelsJob)
+    started = time.perf_counter()
     settings = Freer(seed=job.seed, **VARIANTS[job.variant])
     log = whole("ml-1m", place)
     if settings.most_rated:
@@ -138,7 +140,8 @@ def measured(job: Job, place: Place) -> Result:
             "rate": settings.rate, "optimizer": "lazy", "seed": job.seed,
         }))  # fmt: skip
         rankings[name] = ModelScores(model, train)
-    return {"n": len(train)} | {
+    seconds = round(time.perf_counter() - started, 2)
+    return {"n": len(train), "seconds": seconds} | {
         name: 100 * estimates(each, stages.split.test, held, stages.judge)[PLAIN]["hit", 10].value
         for name, each in rankings.items()
     }
