@@ -25,6 +25,7 @@ from reproduction import (
     headroom,
     learners,
     learners_settings,
+    levels,
     models,
     models_settings,
     published,
@@ -72,6 +73,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "models": models,
     "published": published,
     "theory": theory,
+    "levels": levels,
 }
 ABOUT = (
     "# What methods and estimators are worth",

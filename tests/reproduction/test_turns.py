@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def test_f_and_g_take_turns_by_epochs_after_those_of_g_alone() -> None:
     found = states(Turns(players(), log(), ByTurns.model_validate(SETTINGS | {"turns": True})))
     moved = [
         [not torch.equal(before, after) for before, after in zip(first, then, strict=True)]
-        for first, then in zip(found, found[1:], strict=False)
+        for first, then in pairwise(found)
     ]
     assert moved == [[True, False], [False, True], [True, False]]  # f, g, f
 
