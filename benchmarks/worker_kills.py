@@ -31,8 +31,8 @@ SEED, N_CASES = 2026, 100
 SIGNALS = (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM)
 TIMEOUT, CLOSE = 5, 1e-4
 _ITEMS = ("--copy-items", "--own-items")
-TRAINING = ("--method", "erm", "--dim", "16", "--shards", "8", "--epochs", "40",
-            "--set", "training.patience=40")  # fmt: skip
+TRAINING = ("--method", "erm", "--dim", "16", "--shards", "8", "--epochs", "12",
+            "--set", "training.patience=12")  # fmt: skip
 
 
 def run(n_cases: int = N_CASES) -> dict[str, Any]:

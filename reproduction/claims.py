@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 from reproduction.agreement import mean_over_repetitions
+from reproduction.methods import AS_THE_CODE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -77,7 +78,7 @@ def _pairs(
     worlds = table.startswith("table1")
     if worlds or table.startswith("table2"):
         for game in cells:
-            if is_game(game) and not special(game):
+            if is_game(game) and special(game).keys() <= AS_THE_CODE:
                 yield from _against_rivals(game, cells, worlds=worlds)
     for game in cells:
         yield from _against_variants(game, cells)

@@ -16,6 +16,7 @@ from reproduction.tables import Column, MethodTable
 if TYPE_CHECKING:
     from counterplay.models.registry import ModelName
     from reproduction.jobs import Plan
+    from reproduction.methods import Settings
 
 _ALL: tuple[ModelName, ...] = ("pop", "cf", "mlp", "ncf", "gmf", "attn")
 _FOUR: tuple[ModelName, ...] = ("mlp", "gmf", "ncf", "attn")
@@ -24,6 +25,7 @@ _SHOWN: tuple[ModelName, ...] = ("gmf", "attn")
 _BOOKS, _REAL_DATA = ("goodbooks", "goodreads"), ("ml-1m", "lastfm", "goodbooks", "goodreads")
 _REAL_TABLES = ("real-full-ps", "real-acl", "real", "real-main", "real-main-lastfm")
 _ALPHAS = (0.1, 0.5, 1.0, 2.0, 5.0)
+_AS_CODE: Settings = (("code", 1.0),)
 CODE_DIM = 16  # of all models in the authors' public code
 _IN_AUTHORS_WORLDS = (
     Column("plain mean", PROTOCOL, PLAIN),
@@ -63,8 +65,12 @@ def _with_and_without_outcome(names: tuple[ModelName, ...], plan: Plan) -> list[
 def _code(plan: Plan) -> list[TableMethod]:
     """Return the methods of Table 1 as the authors' public code trains them."""
     del plan
-    code: dict[str, Any] = {"dim": CODE_DIM, "recipe": "paper", "fixed": (("code", 1.0),)}
+    code: dict[str, Any] = {"dim": CODE_DIM, "recipe": "paper", "fixed": _AS_CODE}
     names: tuple[ModelName, ...] = ("pop", "cf", "mlp", "gmf")
+    otherwise: tuple[Settings, ...] = (
+        (("product", 1.0),),
+        (("product", 1.0), ("turns", 1.0)),
+    )
     return [
         *(TableMethod(method="erm", candidate=name, **code) for name in names),
         *(
@@ -72,7 +78,13 @@ def _code(plan: Plan) -> list[TableMethod]:
             for name in _TWO
             for exposure in ("pop", name, "oracle")
         ),
-        *(TableMethod(method="acl", candidate=name, exposure=name, **code) for name in _TWO),
+        *(
+            TableMethod(
+                method="acl", candidate=name, exposure=name, **code | {"fixed": (*_AS_CODE, *more)}
+            )
+            for more in ((), *otherwise)
+            for name in _TWO
+        ),
     ]
 
 

@@ -20,6 +20,8 @@ def estimators_page(result: dict[str, Any]) -> list[str]:
     ]
     for family in result["families"]:
         lines += [f"## {family['family']}: {family['n']} worlds, {family['state']}", ""]
+        if family["missing_seconds"]:
+            lines += [f"The rest would take {family['missing_seconds']:,.0f} s.", ""]
         if family["estimators"]:
             lines += [
                 "| estimator | opponent | floor | Hit@5 error | bias | order | NDCG@5 error |",

@@ -25,8 +25,10 @@ from reproduction import (
     headroom,
     learners,
     learners_settings,
+    levels,
     models,
     models_settings,
+    published,
     random_clicks,
     randomised,
     recipes,
@@ -69,7 +71,9 @@ EXPERIMENTS: dict[str, Experiment] = {
     "learners": learners,
     "models-settings": models_settings,
     "models": models,
+    "published": published,
     "theory": theory,
+    "levels": levels,
 }
 ABOUT = (
     "# What methods and estimators are worth",

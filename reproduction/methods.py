@@ -11,6 +11,7 @@ from counterplay.models.registry import ModelName, ModelSettings
 from counterplay.runs.config import Method, RunConfig, ValidationSettings, config_of
 from counterplay.runs.defaults import training_for
 from reproduction.separate import NAME as SEPARATE
+from reproduction.turns import NAME as TURNS
 
 if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
@@ -29,8 +30,7 @@ SPACE: dict[str, tuple[float, ...]] = {
 # The paper judges among 100 sampled items, and so epochs and settings are chosen.
 _PAPERS = ValidationSettings(protocol="sampled", metric="hit", k=10, n_negatives=100)
 # What the authors' public code trains with, where ours can do the same. Its ℓ2 of 1e-7 is next to
-# nothing; its game takes turns by epochs, bounds the opponent's gain, and multiplies y by g in the
-# link: these three are not here. Five epochs of g alone come first.
+# nothing; its game bounds the opponent's gain, which is not here. Five epochs of g alone are first.
 _CODE = {"epochs": 10, "batch_size": 2048, "l2": 0.0, "rate": 0.01, "optimizer": "lazy"}
 _OF_CODE: dict[str, dict[str, Any]] = {
     "erm": _CODE,
@@ -40,6 +40,7 @@ _OF_CODE: dict[str, dict[str, Any]] = {
     | {"recipe": "paper", "link": {"floor": 0.1}, "alpha": 0.5, "exposure_rate": 0.01}
     | {"warmup": 5, "epochs": 15},
 }
+AS_THE_CODE = frozenset({"product", "turns"})  # what its game does otherwise than Algorithm 1
 DOUBLED: dict[Method, int] = {"erm": 2, "ps": 1, "acl": 1}  # so that parameters are alike
 _NAMES = {"pop": "Pop", "attn": "Attn", "oracle": "oracle"}
 
@@ -140,6 +141,11 @@ class TableMethod(BaseModel):
             models["exposure"] = ModelSettings(name=self.exposure, use_features=False, **size)
         own = self.method == "ps" and not {"exposure_rate", "exposure_l2"}.isdisjoint(chosen)
         method = SEPARATE if own else self.method
+        if not AS_THE_CODE.isdisjoint(chosen):
+            method = TURNS
+            training |= {name: name in chosen for name in sorted(AS_THE_CODE)}
+        if "turns" in chosen:  # an epoch of each
+            training["epochs"] = 2 * training["epochs"] - training["warmup"]
         return config_of({"method": method, "training": training, "validation": _PAPERS, **models})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,6 +77,7 @@ class EstimatorTable:
                 {
                     "family": family,
                     "n": len(trials),
+                    "missing_seconds": _seconds(family, done) * (len(states) - len(trials)),
                     "state": _state(len(trials), states),
                     "estimators": _with_lists(summarised(trials)) if trials else [],
                     "paper": {name: _plain(by) for name, by in ONLINE_ERRORS.items()},
@@ -138,6 +140,13 @@ def _claims(family: str, trials: list[Result], metric: str) -> list[dict[str, An
 
 def _family(job: Job) -> str | None:
     return job.family if isinstance(job, WorldJob) else None
+
+
+def _seconds(family: str, done: Sequence[tuple[Job, Result]]) -> float:
+    """Return the mean seconds of a world: of the family where one is done, else of all."""
+    worlds = [(_family(job), found["seconds"]) for job, found in done if _family(job) is not None]
+    own = [seconds for name, seconds in worlds if name == family]
+    return fmean(own or [seconds for _, seconds in worlds] or [0.0])
 
 
 def _state(n: int, states: Sequence[str]) -> str:

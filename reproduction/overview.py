@@ -30,6 +30,7 @@ from reproduction.claims import (
     recipe_of,
 )
 from reproduction.separate import NAME as SEPARATE
+from reproduction.turns import NAME as TURNS
 
 BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"
 AUTHORS = ("table1-authors", "table1-selected")
@@ -266,7 +267,7 @@ def collapsed(runs: Path) -> list[str]:
         ess = (record.get("best") or {}).get("ess")
         if ess is not None:
             how = record["configuration"]
-            method = "ps" if how["method"] == SEPARATE else how["method"]
+            method = {SEPARATE: "ps", TURNS: "acl"}.get(how["method"], how["method"])
             counts.setdefault((method, how["training"]["recipe"]), []).append(has_no_effect(ess))
     lines = ["| method | `paper` | `stable` |", "|---|---|---|"]
     for method in ("acl", "ps"):

@@ -7,13 +7,17 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import typer
 from safetensors.torch import load_file
 
 import counterplay as cp
+from counterplay.cli import launching
 from counterplay.groups import PLACES
 
 from .conftest import Run, wait_for
@@ -129,3 +133,17 @@ def test_a_place_among_workers_is_a_number(
     assert outcome.code == 2
     assert "RANK=abc" in outcome.err
     assert not (tmp_path / "run").exists()
+
+
+def test_somebody_speaks_for_workers_who_end_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def start(children: list[Any], words: list[Path]) -> None:
+        assert len(words) == 2
+        children += [SimpleNamespace(returncode=code, poll=lambda: 0) for code in (0, 143)]
+
+    monkeypatch.setattr(launching, "_start", start)
+    with pytest.raises(typer.Exit) as ended:
+        launching.launch(2)
+    assert ended.value.exit_code == 143
+    assert capsys.readouterr().err == "counterplay: worker 1 ended with exit code 143\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -52,7 +53,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a log, a dataset directory and a run, as far as they are looked at."""
     place = tmp_path_factory.mktemp("mistakes")
     (place / "log.csv").write_text("uid,sku\n1,2\n")
-    for name in ("data/dataset.json", "game/run.json", "world/world.json"):
+    (place / "packed.csv.gz").write_bytes(gzip.compress(b"uid,sku\n1,2\n"))
+    (place / "bad.csv").write_text("colour,shape\nred,round\n")
+    for name in ("data/dataset.json", "game/run.json", "world/world.json", "study/study.json"):
         (place / name).parent.mkdir()
         (place / name).write_text("{}")
     return place
@@ -107,28 +110,48 @@ def test_a_wrong_path_is_told_at_once(folder: Path) -> None:
         assert (words, modules & AT_ONCE) == (words, set())
 
 
-WRONG_WORDS = {
+WRONG_COLUMNS = {
+    "look log.csv --user nope": "a column 'nope' for the user",
+    "look packed.csv.gz --format csv --user nope": "a column 'nope' for the user",
+    "prepare log.csv --user nope --out new": "a column 'nope' for the user",
+    "prepare log.csv --out new --impressions bad.csv": "a column for the user",
     "run log.csv --user nope": "a column 'nope' for the user",
+    "run bad.csv": "a column for the user",
+    "run log.csv --scores log.csv": "found columns uid, sku",
+    "run log.csv --random-rows log.csv": "random rows must say in a column 'clicked'",
+    "train data --out new --set training.nope=1": "found 'training.nope'",
+    "train data --out new --method rd --set training.nope=1": "found 'training.nope'",
+    "evaluate game --random-rows log.csv": "random rows must say in a column 'clicked'",
+    "evaluate --scores log.csv --data data": "found columns uid, sku",
+    "compare game --scores log.csv": "found columns uid, sku",
+}
+
+
+def test_a_wrong_column_is_told_at_once(folder: Path) -> None:
+    told = loaded(folder, WRONG_COLUMNS)
+    for words, code, said, modules in told:
+        assert (words, code, said.count("\n")) == (words, 2, 1)
+        assert WRONG_COLUMNS[words] in said
+        assert (words, modules & AT_ONCE) == (words, set())
+
+
+WRONG_WORDS = {
     "run log.csv --model nope": "found 'nope'",
     "run log.csv --candidates nope": "found 'nope'",
     "run log.csv --set training.nope=1": "found 'training.nope'",
     "run log.csv --set evaluation.nope=1": "found 'evaluation.nope'",
     "run log.csv --config none.toml": "found no file at 'none.toml'",
-    "prepare log.csv --user nope --out new": "a column 'nope' for the user",
     "prepare log.csv --out data": "found something at",
     "train data --out new --method nope": "found 'nope'",
     "train data --out new --candidate nope": "found 'nope'",
-    "train data --out new --set training.nope=1": "found 'training.nope'",
-    "train data --out new --method rd --set training.nope=1": "found 'training.nope'",
     "train data --out game": "found something at",
     "tune data --out new --methods nope": "found 'nope'",
     "tune data --out new --set space.nope=1": "found 'space.nope'",
     "evaluate game --estimators nope": "found 'nope'",
     "evaluate game --set nope=1": "found 'nope'",
-    "evaluate game --random-rows log.csv": "random rows must say in a column 'clicked'",
-    "evaluate --scores log.csv --data data": "found columns uid, sku",
     "compare game": "found game",
-    "compare game --scores log.csv": "found columns uid, sku",
+    "recommend game --out new.csv --users log.csv": "a column 'user'; found only uid, sku",
+    "recommend study --out new.csv": "'study/study.json'",
     "online world game --set nope=1": "found 'nope'",
     "simulate synthetic --out new --set nope=1": "found 'nope'",
     "simulate data --out new --set nope=1": "found 'nope'",

@@ -164,6 +164,18 @@ def test_a_job_that_ray_ends_is_told_of_and_the_others_are_cancelled(
     assert cancelled == [0, 1, 2]
 
 
+def test_a_cluster_that_does_not_start_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = fake_ray()
+
+    def init(**_: Any) -> None:
+        raise Exception("The current node\ntimed out")
+
+    ray.init = init
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    with pytest.raises(CounterplayError, match=r"found The current node timed out; look at RAY_A"):
+        list(on_ray()(square, JOBS))
+
+
 def test_lists_of_one_pool_have_their_share_of_threads() -> None:
     before = dict(os.environ)
     with processes(1) as executor:

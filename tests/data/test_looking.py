@@ -156,3 +156,34 @@ def test_reading_alone_asks_nothing() -> None:
     assert rating is not None
     assert rating.min() == -1
     assert np.isclose(rating.max(), 4)
+
+
+def test_the_command_says_the_separator_of_the_file_itself(tmp_path: Path) -> None:
+    path = tmp_path / "ratings.dat"
+    path.write_text("1::7::4::978300760\n2::8::5::978302109\n2::9::3::978301968\n")
+    with pytest.raises(cp.DataError, match="found '1::7::4::978300760', which looks like data"):
+        look(path)
+    found = look(path, Preparation(header=False))
+    assert found.command is not None
+    assert "--no-header --separator ::" in found.command
+    assert look(path, Preparation(header=False, separator="::")).columns == found.columns
+
+
+def test_the_finest_time_is_taken(tmp_path: Path) -> None:
+    frame = {
+        "user": [1, 2],
+        "item": [3, 4],
+        "date": ["2022-04-08"] * 2,
+        "time_ms": [1649400000000] * 2,
+    }
+    assert look(frame).columns["time"] == "time_ms"
+
+
+def test_kinds_of_events_that_are_taken_alike_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    path.write_text(
+        "visitorid,event,itemid,when\n1,view,2,2020-01-31T10:00:00Z\n3,buy,4,2020-01-31T10:01:00Z\n"
+    )
+    said = look(path, Preparation(time="when")).summary()
+    assert said["not taken"] == "'event'; rows are taken whatever their 'event'"
+    assert said["times"].endswith("; dates in ISO 8601")

@@ -94,6 +94,21 @@ def test_blanks_around_ids_are_taken_off_and_counted(tmp_path: Path) -> None:
     assert typed.users.ids.to_list() == [" 5", "5"]  # where there are types, ids are as they are
 
 
+@pytest.mark.parametrize("typed", [False, True])
+def test_ids_in_two_unicode_forms_stay_two_and_are_told(typed: bool, tmp_path: Path) -> None:
+    users = ["caf\u00e9", "cafe\u0301", "caf\u00e9", "\u00fc", "cafe"]
+    table = pl.DataFrame({"user": users, "item": list("abcde")})
+    table.write_csv(tmp_path / "log.csv")
+    log = cp.read(table if typed else tmp_path / "log.csv")
+    assert log.n_users == 4
+    (step,) = (each for each in log.steps if each.kind == "forms")
+    assert step.counts == {"ids": 2}
+    assert r"column 'user' differ" in step.text
+    assert r"'cafe\u0301' and 'caf\xe9'" in step.text
+    plain = cp.read({"user": ["\u00e9", "\u00fc", "e"], "item": list("abc")})
+    assert "forms" not in {each.kind for each in plain.steps}
+
+
 def test_leading_zeros_that_make_a_column_text_are_told(tmp_path: Path) -> None:
     log = read_csv(tmp_path / "a.csv", "user,item", "5,07", "05,08", "6,09", "007,07")
     assert log.users.ids.to_list() == ["007", "05", "5", "6"]

@@ -224,7 +224,12 @@ def test_dates_of_a_table_are_the_same_in_every_unit(unit: Any) -> None:
 
 def test_a_year_in_two_digits_may_be_first() -> None:
     expected = int(np.datetime64("1995-07-30", "us").astype(np.int64))
-    assert times_of(["95/07/30", "95/07/30"]) == [expected] * 2
+    for text in ("95/07/30", "95.07.30", "30.07.95", "30-07-95"):
+        assert times_of([text, text]) == [expected] * 2
+    with pytest.raises(
+        cp.DataError, match=r"2014-07-17T.* '%d.%m.%y', or 2017-07-14T.* '%y.%m.%d'"
+    ):
+        times_of(["17.07.14", "18.12.29"])
     with pytest.raises(cp.DataError, match=r"'%d/%m/%y', or .* in the form '%y/%m/%d'"):
         times_of(["17/07/30", "18/12/29"])
 

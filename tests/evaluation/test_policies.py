@@ -378,6 +378,24 @@ def test_differences_are_those_of_the_values_and_of_the_same_resamples() -> None
     assert policies_valued(rows, {"a": candidates["a"]}, config).comparisons == ()
 
 
+def test_progress_is_told_to_the_end_of_each_step() -> None:
+    split = split_of(uniform=True)
+    config = Evaluation(k=(2,), n_resamples=200)
+    told: list[tuple[str, int, int | None, str]] = []
+    rows = shown_rows(split, config, None)
+    policies_valued(
+        rows, {"a": scores_of(split.interactions)}, config, lambda *each: told.append(each)
+    )
+    texts = list(dict.fromkeys(text for text, *_ in told))
+    assert texts == ["lists of a", "ranking by a"]
+    assert rows.impressions is not None
+    n_users, n_rows = len(np.unique(rows.impressions.user)), len(rows.impressions)
+    for text, total, unit in ((texts[0], n_users, "users"), (texts[1], n_rows, "rows")):
+        steps = [each[1:] for each in told if each[0] == text]
+        assert steps[0] == (0, total, unit)
+        assert steps[-1] == (total, total, unit)
+
+
 def test_random_rows_are_compared_by_replay() -> None:
     split = split_of(uniform=True)
     config = Evaluation(k=(3,), n_resamples=200)

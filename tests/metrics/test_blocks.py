@@ -152,6 +152,10 @@ class _Told(Elsewhere):
         self.asked.append(f"lists {k} {memory}")
         return lists_of(self.here, users, seen, k, memory=memory)
 
+    def group_sums(self, *_: Any, memory: int, **__: Any) -> Iterator[NDArray[Any]] | None:
+        self.asked.append(f"sums {memory}")
+        return None
+
 
 def test_what_is_ranked_elsewhere_is_asked_there() -> None:
     here = MatrixScores(np.arange(12.0).reshape(3, 4))

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 import counterplay as cp
 from counterplay.metrics import click_model
 from counterplay.metrics.click_model import ClickModel, conditional_logit, fit_click_model
-from counterplay.metrics.item_sums import all_ranks, candidate_ranks, item_sums, rank_features
+from counterplay.metrics.item_sums import (
+    Personal,
+    all_ranks,
+    candidate_ranks,
+    group_sums,
+    item_sums,
+    rank_features,
+)
 from counterplay.metrics.ranks import MEMORY, full_ranks, hide, sampled_candidates
 
 from .conftest import Case, MatrixScores, cases, log_of, memory_for
@@ -199,6 +206,27 @@ def test_blocks_of_users_change_nothing() -> None:
     parts = item_sums(w, candidates, train, LAMBDAS, rng, memory=memory_for(4, N_ITEMS))
     np.testing.assert_allclose(whole.logs, parts.logs, rtol=1e-12)
     assert len(set(candidates[0].asked)) > 1
+
+
+def test_groups_of_users_add_up_as_one_user_after_the_other() -> None:
+    train, _, candidates = world()
+    w, shares = np.array([0.8, 0.3]), np.array([0.0, 0.4])
+    users = np.flatnonzero(np.bincount(train.user))[:11]
+    weights, cuts = 1 + np.arange(11) % 3, [0, 4, 8, 11]
+    personal = Personal(w, candidates, train)
+    groups = list(
+        group_sums(w, candidates, users, weights, shares, train, cuts, memory=1 << 20, at_once=4)
+    )
+    assert len(groups) == 3
+    for found, begin, end in zip(groups, cuts, cuts[1:], strict=False):
+        expected = np.zeros((7, N_ITEMS))
+        for user, weight in zip(users[begin:end], weights[begin:end], strict=True):
+            x = personal.of_all(np.array([user]))[0]
+            unseen = ~np.isin(np.arange(N_ITEMS), train.item[train.user == user])
+            terms = [np.exp((1 - share) * x) for share in shares]
+            rows = [*terms, *(each**2 for each in terms), *(each * np.exp(x) for each in terms)]
+            expected += weight * unseen * np.stack([*rows, np.ones(N_ITEMS)])
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_a_fit_is_the_same_again_and_finds_who_knows_taste() -> None:

@@ -55,10 +55,12 @@ def test_claims_are_judged_world_by_world(
     results = Results(tmp_path / "runs")
     for seed in range(3):
         job = WorldJob(family="synthetic", seed=seed, epochs=2)
-        results.keep(job, {"trial": trial(0.01 * seed), "seconds": 1.0})
+        results.keep(job, {"trial": trial(0.01 * seed), "seconds": 1.0 + seed})
     found = EstimatorTable().summary(small, results, Place(public, tmp_path))
     states = {family["family"]: family["state"] for family in found["families"]}
     assert (states["synthetic"], states["ml-1m"]) == ("done", "not run")
+    missing = {family["family"]: family["missing_seconds"] for family in found["families"]}
+    assert (missing["synthetic"], missing["ml-1m"]) == (0, 3 * 2.0)
     verdicts = {
         (claim["second"], claim["metric"]): claim["verdict"]
         for claim in found["claims"]
@@ -70,4 +72,5 @@ def test_claims_are_judged_world_by_world(
     result = Reproduction("table3", public, tmp_path, small).result()
     page = markdown(result)
     assert "| robust-shared | item | 0.01 | 1.00 [1.00, 1.00] | +1.00 |" in page
+    assert "The rest would take 6 s." in page
     assert result["jobs"]["done"] == 3

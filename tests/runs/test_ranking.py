@@ -120,6 +120,23 @@ def test_a_comparison_by_jobs_is_the_comparison(
     assert (expected.sample is None) == ("users" not in more)
 
 
+@pytest.mark.parametrize("shards", [1, 40])
+def test_what_dials_add_up_over_users_is_added_up_by_jobs(shards: int, runs: list[Path]) -> None:
+    """Their number does not depend on what is asked for: so neither do the sums."""
+    how, ran = Evaluation(**HOW, estimators=("robust",)), list[Job]()
+
+    def executor(work: Work, jobs: Sequence[Job]) -> Finished:
+        ran.extend(jobs)
+        return in_turn(work, jobs)
+
+    with ranking_for(None, shards=shards, executor=executor) as by_jobs:
+        found = compare(runs[:2], None, how, ranking=by_jobs)
+    assert text(found) == text(compare(runs[:2], None, how))
+    sums = [each for each in ran if isinstance(each, rank_jobs.SumJob)]
+    assert len(sums) == 16
+    assert all(len(each.sources) == 2 for each in sums)
+
+
 @pytest.mark.parametrize("executor", [in_turn, Workers()], ids=["here", "elsewhere"])
 def test_policies_and_impressions_by_jobs_are_the_same(executor: Executor, tmp_path: Path) -> None:
     data, rng, n = tmp_path / "data", np.random.default_rng(0), 4000
@@ -147,10 +164,17 @@ def test_policies_and_impressions_by_jobs_are_the_same(executor: Executor, tmp_p
     assert plain.sample.n == 30
 
 
-@pytest.mark.parametrize("include_seen", [False, True])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"include_seen": False},
+        {"include_seen": True},
+        {"only_items": range(30), "without_items": [3, 4, 5]},
+    ],
+)
 @pytest.mark.parametrize("shards", [1, 4, 1000])
 def test_lists_by_jobs_are_the_same_file(
-    shards: int, include_seen: bool, runs: list[Path], tmp_path: Path,
+    shards: int, more: dict[str, Any], runs: list[Path], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr("counterplay.metrics.ranks._ROWS", (1, AT_ONCE))
@@ -159,7 +183,7 @@ def test_lists_by_jobs_are_the_same_file(
         files: list[Path] = []
         for executor in (None, in_turn, Workers()):
             files.append(tmp_path / f"{len(files)}.parquet")
-            how: dict[str, Any] = {"users": tmp_path / "users.txt", "include_seen": include_seen}
+            how: dict[str, Any] = {"users": tmp_path / "users.txt", **more}
             if executor is None:
                 recommend(run, files[-1], k=7, **how)
             else:
@@ -206,7 +230,7 @@ def test_what_was_interrupted_goes_on(
     with ranking_for(out, shards=6) as by_jobs:  # by this process, which has the candidates
         found = compare(runs, None, how, ranking=by_jobs)
     assert text(found) == text(expected)
-    assert len(ran) == whole.done - 5 - 7
+    assert len(ran) == whole.done - 5 - 7 - 16  # it adds up at once, without jobs
     assert not list(tmp_path.iterdir())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -11,7 +12,8 @@ import pytest
 from torch.distributed import HashStore  # type: ignore[attr-defined] # it is public
 
 from counterplay.errors import ConfigError, DataError, LostWorkerError
-from counterplay.runs import signs
+from counterplay.groups import PLACES, TIMEOUT
+from counterplay.runs import signs, workers
 from counterplay.runs.workers import Workers
 
 
@@ -96,3 +98,19 @@ def test_a_store_that_never_answers_holds_nobody(quick: None) -> None:
     with pytest.raises(LostWorkerError, match=r"worker 0 on 10\.0\.0\.1 out of reach of worker 1"):
         lonely.first(lambda: None)
     lonely.signs._ended.set()
+
+
+def test_workers_do_not_meet_at_a_first_one_that_stands_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its host takes the connection and never answers, as of a process that was stopped."""
+    with socket.socket() as host:
+        host.bind(("127.0.0.1", 0))
+        host.listen()
+        places = ("1", "2", "127.0.0.1", str(host.getsockname()[1]))
+        for name, value in zip((*PLACES, TIMEOUT), (*places, "0.5"), strict=True):
+            monkeypatch.setenv(name, value)
+        begin = time.monotonic()
+        with pytest.raises(LostWorkerError, match=r"meet within 0\.5 .*0 does not answer"):
+            workers._joined()
+        assert time.monotonic() - begin < 30

@@ -10,7 +10,7 @@ import pytest
 
 import counterplay as cp
 from counterplay.data.vocabulary import Vocabulary
-from counterplay.serving.asked import asked_for
+from counterplay.serving.asked import asked_for, check_column
 
 NUMBERS, TEXTS = Vocabulary.of([3, 5, 70]), Vocabulary.of(["007", "5", "a b", "é"])
 
@@ -123,3 +123,32 @@ def test_a_file_that_begins_with_an_id_is_refused(
         asked_for(path, "user", vocabulary)
     path.rename(tmp_path / "users.txt")
     assert len(asked_for(tmp_path / "users.txt", "user", vocabulary).known) == text.count("\n")
+
+
+@pytest.mark.parametrize("text", ["99\n3\n70\n", "3,99\n"])
+def test_no_column_of_numbers_is_called_by_a_number(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "users.csv"
+    path.write_text(text.replace(",", "\n"))
+    with pytest.raises(cp.DataError, match="must begin with the name of its column; found the id"):
+        asked_for(path, "user", NUMBERS)
+
+
+def test_a_name_that_may_be_an_id_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "users.csv"
+    path.write_text("nobody\n007\n")
+    with pytest.warns(cp.CounterplayWarning, match="took the first line in .*, 'nobody', for the"):
+        assert asked_for(path, "user", TEXTS).known.tolist() == [0]
+    path.write_text("Visitor ID\n007\n")
+    assert asked_for(path, "user", TEXTS).known.tolist() == [0]  # without a word
+
+
+def test_columns_of_a_file_of_ids_are_told_at_a_glance(tmp_path: Path) -> None:
+    path = tmp_path / "users.csv"
+    path.write_text("name,age\n3,5\n")
+    for check in (lambda: check_column(path, "user"), lambda: asked_for(path, "user", NUMBERS)):
+        with pytest.raises(cp.DataError, match="in a column 'user'; found only name, age in"):
+            check()
+    path.write_text("who\n3\n")
+    check_column(path, "user")
+    path.rename(tmp_path / "users.txt")
+    check_column(tmp_path / "users.txt", "user")

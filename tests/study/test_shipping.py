@@ -17,7 +17,8 @@ from counterplay.simulation.writing import write_world
 from counterplay.study.config import StudyConfig
 from counterplay.study.finished import Study, load_study
 from counterplay.study.records import StudyRecord
-from counterplay.study.shipping import chosen, refit, run_of
+from counterplay.study.shipping import refit
+from counterplay.study.winner import chosen, run_of
 
 FAST: dict[str, Any] = {
     "candidates": ("pop", "erm"),

@@ -12,7 +12,8 @@ def main() -> None:
     signals.listen()
     try:
         from counterplay.cli.main import main as run
+
+        run()
     except KeyboardInterrupt:
         sys.stderr.write(f"counterplay: {signals.SAID}\n")
         signals.leave()
-    run()

@@ -139,18 +139,19 @@ def evaluate(
         console.progress("evaluating") as bar,
         _ranked(out, shards, workers, bar, ray=ray) as ranking,
     ):
-        how: dict[str, Any] = {"random_rows": random_rows, "ranking": ranking}
-        shown = how | {"world": world, "progress": _shown(bar)}
+        how: dict[str, Any] = {
+            "random_rows": random_rows, "ranking": ranking, "progress": _shown(bar)
+        }  # fmt: skip
         if log == "impressions":
             candidate = run or scores
             assert candidate is not None
             result = value_policy(candidate, data, settings, **how)
         elif run is not None:
-            result = evaluate_run(run, data, settings, **shown)
+            result = evaluate_run(run, data, settings, world=world, **how)
         else:
             assert scores is not None
             assert data is not None
-            result = evaluate_scores(scores, data, settings, **shown)
+            result = evaluate_scores(scores, data, settings, world=world, **how)
         _write(result, out)
     _give(result, out, as_json=as_json)
 
@@ -202,13 +203,14 @@ def compare(
         console.progress(f"comparing {len(runs) + len(given)} candidates") as bar,
         _ranked(out, shards, workers, bar, ray=ray) as ranking,
     ):
-        how: dict[str, Any] = {"scores": given, "random_rows": random_rows, "ranking": ranking}
+        how: dict[str, Any] = {
+            "scores": given, "random_rows": random_rows, "ranking": ranking,
+            "progress": _shown(bar),
+        }  # fmt: skip
         if log == "impressions":
             result = compare_policies(runs, data, settings, **how)
         else:
-            result = candidates.compare(
-                runs, data, settings, world=world, progress=_shown(bar), **how
-            )
+            result = candidates.compare(runs, data, settings, world=world, **how)
         _write(result, out)
     _give(result, out, as_json=as_json)
 
@@ -266,12 +268,9 @@ def _check(
     check_dataset(data)
     check_files(*scores, random_rows)
     if scores or random_rows:
-        from counterplay.evaluation.random_rows import check_random_columns
-        from counterplay.evaluation.score_files import check_columns
+        from counterplay.evaluation.columns import check_beside
 
-        for file in scores:
-            check_columns(file)
-        check_random_columns(random_rows)
+        check_beside(scores, random_rows)
 
 
 def _settings(

@@ -88,7 +88,7 @@ def launch(n: int, n_shards: int) -> NoReturn:
         signals.leave()
     codes = [each.returncode for each in children]
     if codes[0] < 0 or (codes[0] == 0 and any(codes)):  # then the first one said nothing
-        lost = [f"worker {rank} ended by signal {-it}" for rank, it in enumerate(codes) if it < 0]
+        lost = [f"worker {rank} ended with exit code {it}" for rank, it in enumerate(codes) if it]
         console.say(next(filter(None, said), "; ".join(lost)).removeprefix("counterplay: "))
     raise typer.Exit(next((code for code in codes if code > 0), int(any(codes))))
 

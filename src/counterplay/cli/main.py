@@ -155,6 +155,8 @@ def main(arguments: list[str] | None = None, asked: typer.Typer = app, name: str
         code, text = _account(error, words, name)
     if is_command:
         signals.ignore()
+    if signals.received():  # whoever dropped what it raised, the exit code is not the only word
+        text = text or signals.SAID
     if text:
         console.say(text)
         if is_command:

@@ -11,7 +11,7 @@ import typer
 
 from counterplay.cli import console, launching, options
 from counterplay.cli.options import option
-from counterplay.cli.reading import NAMES, Sources, given, local, one, reads_a_log
+from counterplay.cli.reading import NAMES, Sources, check_columns, given, local, one, reads_a_log
 from counterplay.errors import ConfigError
 from counterplay.places import check_files
 
@@ -103,6 +103,7 @@ def prepare(
             f"{'--ray' if ray else '--workers'} needs ranges of users to share out; found no "
             "--shards; add --shards 256, or leave it out"
         )
+    check_columns(context, source)
     from counterplay.data.directory import FILES, save
     from counterplay.data.looking import understood
     from counterplay.data.preparation import Preparation

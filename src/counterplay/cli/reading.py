@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -169,6 +169,29 @@ def given(context: typer.Context) -> dict[str, Any]:
     )
 
 
+def check_columns(context: typer.Context, sources: list[str], settings: Sequence[str] = ()) -> None:
+    """Refuse a file that lacks a column before what reads it is loaded.
+
+    What a configuration or `settings` say beside the options, only its reader knows.
+    """
+    from counterplay.data import headers
+    from counterplay.data.dialects import Dialect
+    from counterplay.data.roles import ABSENT, COLUMNS, IMPRESSION_COLUMNS
+
+    said = given(context)
+    if context.params.get("config") or any("preparation" in each for each in settings):
+        return
+    kind, beside = said.get("format"), said.get("impressions")
+    dialect = Dialect(*(said.get(name) for name in ("header", "separator", "quote", "encoding")))
+    wanted = {role: said.get(role) for role in (*COLUMNS, *IMPRESSION_COLUMNS)}
+    if len(sources) == 1:
+        first = wanted | ({"random": ABSENT} if beside else {})
+        headers.check_columns(Path(sources[0]), first, dialect, kind)
+    if beside:
+        second = wanted | {"rating": ABSENT}
+        headers.check_columns(beside, second, dialect, second=True)
+
+
 def local(sources: list[str]) -> list[Path]:
     """Return the sources that must be on this machine."""
     return [Path(each) for each in sources if each != "-" and "://" not in each]
@@ -188,6 +211,7 @@ def look(context: typer.Context, source: Sources, as_json: Json = False) -> None
     Example: counterplay look clicks.csv
     """
     check_files(*local(source), context.params["impressions"])
+    check_columns(context, source)
     from counterplay.data.looking import look as look_at
     from counterplay.data.preparation import Preparation
 

@@ -21,7 +21,7 @@ from counterplay.cli.options import (
     model_option,
     several_settings,
 )
-from counterplay.cli.reading import Sources, given, local, one, reads_a_log
+from counterplay.cli.reading import Sources, check_columns, given, local, one, reads_a_log
 from counterplay.display import named
 from counterplay.learning.methods import METHODS
 from counterplay.models.names import MODELS
@@ -89,6 +89,11 @@ def run(
     for place in local(source):
         check_log(place)
     check_files(*(scores or ()), random_rows, context.params["impressions"])
+    check_columns(context, source, assignments or ())
+    if scores or random_rows:
+        from counterplay.evaluation.columns import check_beside
+
+        check_beside(scores or (), random_rows)
     from counterplay.data.sources import name_of
     from counterplay.settings import configured
     from counterplay.study.config import StudyConfig

@@ -44,11 +44,13 @@ def refit(
     """
     check_usable(place)
     check_dataset(data)
+    from counterplay.study.winner import refit_place, run_of
+
+    run = run_of(place, candidate, refitted=False)
+    target = out or refit_place(place, run)
     from counterplay.learning.tracking import tracked
     from counterplay.study import shipping
 
-    run = shipping.run_of(place, candidate, refitted=False)
-    target = out or shipping.refit_place(place, run)
     with (
         console.notes(),
         console.resumable("continue with the same command"),
@@ -124,15 +126,16 @@ def recommend(
             f"lists must have one length; found {', '.join(map(str, lengths))}; name one, the "
             "longest: ranks cut it"
         )
-    if (only_items or without_items) and (shards or workers or ray):
-        raise ConfigError(
-            "lists with filters are made by one process; found --only-items or --without-items "
-            "with --shards, --workers or --ray; leave one of them out"
-        )
+    from counterplay.serving.asked import check_column
+    from counterplay.study.winner import run_of
+
+    for name, each in given.items():
+        if isinstance(each, Path):
+            check_column(each, "user" if name == "users" else "item")
+    run = run_of(place, candidate)
     from counterplay.runs.ranking import ranking_for
     from counterplay.study import shipping
 
-    run = shipping.run_of(place, candidate)
     what = f"ranking for {run.name}"
     with (
         launching.jobs_run(workers, ray=ray) as executor,
@@ -212,10 +215,11 @@ def export(
     from counterplay.data.publishing import check_free
 
     check_free(out)
-    from counterplay.serving.export import export_run
-    from counterplay.study.shipping import run_of
+    from counterplay.study.winner import run_of
 
     run = run_of(place, candidate)
+    from counterplay.serving.export import export_run
+
     with console.notes(), console.working(f"exporting {run.name}"):
         described = export_run(run, out, data=data, format=format, ann=ann, onnx=onnx)
     if as_json:

@@ -6,9 +6,13 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 SAID = "interrupted; nothing half-written was left behind"
+_AGAIN = 0.02  # seconds until an import that was under way may be over
 _received: list[int] = []
 
 
@@ -22,6 +26,8 @@ def ignore() -> None:
     """Let none disturb the last moments of a command whose work is done."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def received() -> bool:
@@ -46,8 +52,22 @@ def leave() -> NoReturn:
     os._exit(exit_code())
 
 
-def _end(number: int, _: Any) -> None:
+def _end(number: int, frame: FrameType | None) -> None:
+    """End the work; not within an import, where libraries drop whatever is raised."""
     _received.append(number)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one ends it at once
+    if _imports(frame):
+        signal.signal(signal.SIGALRM, _end)
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+        return
     raise KeyboardInterrupt
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Tell whether what is being done is part of an import."""
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return hasattr(signal, "setitimer")
+        frame = frame.f_back
+    return False

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import csv
 import re
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from counterplay.data.encodings import checked, marked_encoding
 from counterplay.data.findings import Step, shortened
-from counterplay.data.records import BYTE_ORDER_MARK
 from counterplay.data.roles import columns_of
 from counterplay.data.scratch import Scratch, rewritten
+from counterplay.data.signs import (
+    N_BEFORE,
+    SEPARATORS,
+    fields_of,
+    has_returns,
+    is_doubled,
+    is_single,
+    lines_of,
+    sample_of,
+    separator_of,
+)
 from counterplay.errors import ConfigError, CounterplayError, DataError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "blank"}
 _WORDS = {name: sign for sign, name in SEPARATORS.items()} | {"\\t": "\t", "space": " "}
-_SAMPLE, _LONGEST = 1 << 16, 1 << 24  # bytes that are looked at; of a first line at most
 _MANY = 10_000  # columns that no log has
-_N_ROWS, _N_BEFORE = 100, 30  # lines of a sample; lines that may stand before a header
 _NUMBER = re.compile(r"[+-]?(\d[\d.,]*|\.\d+)([eE][+-]?\d+)?")
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
 _RULE = re.compile(r"\s*(:?-{2,}:?)?\s*")
@@ -79,11 +82,17 @@ class Written:
     steps: tuple[Step, ...] = ()
     numbered: Mapping[str, str] = field(default_factory=dict)  # roles, where there are no names
     scratch: Scratch | None = None  # what the copy lies in
+    doubled: bool = False  # the copy has tabs where the file has ::
+
+    def shown(self, row: Sequence[str]) -> str:
+        """Return a line as a message shows it."""
+        return shortened(("::" if self.doubled else self.separator).join(row).strip())
 
     @property
     def facts(self) -> dict[str, str]:
         """What it is, in words."""
         sign = "tab" if self.separator == "\t" else f"'{self.separator}'"
+        sign = "'::'" if self.doubled else sign
         header = f"line {self.skip + 1}" if self.header else "none; columns are numbered from 1"
         quote = "none" if self.quote is None else self.quote
         return {"header": header, "separator": sign, "quote": quote, "encoding": self.encoding}
@@ -100,20 +109,21 @@ def written(
         place = rewritten(path, scratch, encoding=encoding)
         if said.encoding is None:
             steps.append(Step("encoding", f"the file is in {encoding}, as its first bytes say"))
-    sample = _sample(place)
+    sample = sample_of(place)
     if b"\0" in sample:
         raise DataError(
             f"'{path}' must be text, as its name says; found binary data; rename it so that its "
             "ending is right, or say which format it is with format=…, on the command line with "
             "--format"
         )
-    if _has_returns(sample):
+    if has_returns(sample):
         scratch = scratch or Scratch()
         place = rewritten(place, scratch, returns=True)
-        sample = _sample(place)
+        sample = sample_of(place)
         steps.append(Step("lines", "took carriage returns as line ends"))
-    lines = _lines(sample)
-    if said.separator == "::" or (said.separator is None and _is_doubled(lines)):
+    lines = lines_of(sample)
+    doubled = said.separator == "::" or (said.separator is None and is_doubled(lines))
+    if doubled:
         scratch = scratch or Scratch()
         place = rewritten(place, scratch, doubled=True)
         said, lines = replace(said, separator="\t"), [line.replace("::", "\t") for line in lines]
@@ -124,97 +134,17 @@ def written(
         said = replace(said, separator=said.separator or first[1])
         skip, lines[0] = 1, ""
     quote = '"' if said.quote is None else said.quote or None
-    separator = said.separator or _separator(lines[skip:], kind)
-    if said.quote is None and _is_single(lines[skip:], separator):
+    separator = said.separator or separator_of(lines[skip:], kind)
+    if said.quote is None and is_single(lines[skip:], separator):
         quote = "'"
         steps.append(Step("quotes", "took ' as the quote around fields"))
-    rows = [_fields(line, separator, quote) for line in lines]
+    rows = [fields_of(line, separator, quote) for line in lines]
     _refuse_wide(path, rows, skip)
-    found = Written(place, separator, quote, True, skip, encoding, tuple(steps), {}, scratch)
+    found = Written(
+        place, separator, quote, True, skip, encoding, tuple(steps), {}, scratch, doubled
+    )  # fmt: skip
     found = _with_header(found, path, rows, said, wanted)
     return _without_ends(found, rows)
-
-
-def _sample(path: Path) -> bytes:
-    """Return the begin of a file, at least its first line."""
-    with pa.input_stream(str(path), compression="detect") as stream:
-        found: bytes = stream.read(_SAMPLE)
-        while b"\n" not in found and len(found) < _LONGEST and (more := stream.read(len(found))):
-            found += more
-        if len(found) >= _SAMPLE and b"\n" in found:
-            while len(found) < _LONGEST and found.count(b"\n") < 3:
-                more = stream.read(len(found))
-                found += more
-                if not more:
-                    break
-            found = found[: found.rfind(b"\n") + 1]  # whole lines
-    return found.removeprefix(BYTE_ORDER_MARK)
-
-
-def _lines(sample: bytes) -> list[str]:
-    lines = sample.decode("utf-8", "replace").split("\n")[: _N_ROWS + _N_BEFORE]
-    return [line.rstrip("\r") for line in lines]
-
-
-def _has_returns(sample: bytes) -> bool:
-    """Tell whether lines end in carriage returns alone, some or all of them."""
-    bare = re.sub(rb'"[^"]*"', b"", sample)
-    return len(re.findall(rb"[^\r\n]\r(?!\n|\r|$)", bare)) > 0
-
-
-def _is_doubled(lines: Sequence[str]) -> bool:
-    there = [line for line in lines if line.strip()]
-    counts = {line.count("::") for line in there}
-    return len(counts) == 1 and min(counts) > 0 and not any("\t" in line for line in there)
-
-
-def _separator(lines: Sequence[str], kind: str) -> str:
-    """Tell the separator: by the first line, or where that has none, by what lines share."""
-    signs = [sign for sign in SEPARATORS if sign != " "]
-    if kind == "tsv":
-        signs = ["\t", *(sign for sign in signs if sign != "\t")]
-    there = [re.sub(r'"[^"]*"', "", line) for line in lines if line.strip()]
-    if not there:
-        return signs[0]
-    first = max(signs, key=there[0].count)
-    if kind == "tsv" and "\t" in there[0]:
-        return "\t"
-    n_alike = Counter(line.count(first) for line in there)
-    if there[0].count(first) and n_alike[there[0].count(first)] * 2 >= len(there):
-        return first
-
-    def shared(sign: str) -> tuple[int, int]:
-        counts = Counter(line.count(sign) for line in there)
-        del counts[0]
-        most = max(counts.items(), key=lambda each: (each[1], each[0]), default=(0, 0))
-        return most[1], most[0]
-
-    best = max(signs, key=shared)
-    if not shared(best)[0]:
-        n_blanks = {line.strip().count(" ") for line in there}
-        return " " if len(n_blanks) == 1 and min(n_blanks) else signs[0]
-    return best if shared(best)[0] * 2 > len(there) else first
-
-
-def _is_single(lines: Sequence[str], separator: str) -> bool:
-    """Tell whether ' stands around all fields of a column."""
-    rows = [line.split(separator) for line in lines if line.strip()][1:]
-    if not rows or any('"' in line for line in lines):
-        return False
-    width = min(map(len, rows))
-    return any(
-        all(re.fullmatch(r"\s*'[^']*'\s*", row[place]) for row in rows)
-        for place in (*range(width), -1)
-    )
-
-
-def _fields(line: str, separator: str, quote: str | None) -> list[str]:
-    if not quote:
-        return line.split(separator)
-    try:
-        return next(csv.reader([line], delimiter=separator, quotechar=quote), [])
-    except csv.Error:  # a very long field
-        return line.split(separator)
 
 
 def _refuse_wide(path: Path, rows: Sequence[Sequence[str]], skip: int) -> None:
@@ -245,11 +175,11 @@ def _with_header(
         _refuse_odd(path, found, first, below, wanted)
         return found
     title = next(
-        (place for place, row in enumerate(rows[: found.skip + _N_BEFORE]) if place > found.skip
+        (place for place, row in enumerate(rows[: found.skip + N_BEFORE]) if place > found.skip
          and len(row) > 1 and _holds_roles(row, wanted)), None,
     )  # fmt: skip
     if title is not None:
-        shown = shortened(found.separator.join(first).strip())
+        shown = found.shown(first)
         text = f"left out {title - found.skip:,} lines before the header, the first is {shown}"
         step = Step("headers", text, {"lines": title - found.skip})
         _refuse_odd(path, found, rows[title], rows[title + 1 :], wanted)
@@ -262,7 +192,7 @@ def _with_header(
         return replace(found, header=False, steps=(*found.steps, step))
     raise DataError(
         f"the first line of '{path}' must name the columns, or be said not to; found "
-        f"{shortened(found.separator.join(first))}, which looks like data; add header=False, on "
+        f"{found.shown(first)}, which looks like data; add header=False, on "
         "the command line --no-header: columns are then numbered from 1, as in --user 1 --item 2"
     )
 
@@ -280,7 +210,7 @@ def _refuse_odd(
     ):
         raise DataError(
             f"below the header of '{path}' must be data; found "
-            f"{shortened(found.separator.join(below[0]))}; remove that line"
+            f"{found.shown(below[0])}; remove that line"
         )
     try:
         roles = columns_of(wanted, bare)
@@ -330,7 +260,7 @@ def _without_header(
     if _holds_roles(first, free) and not _looks_like_data(first, below):
         raise ConfigError(
             f"a file without a header must begin with data; found '{path}' to begin with the names "
-            f"{shortened(found.separator.join(first))}; leave header=False out, on the command "
+            f"{found.shown(first)}; leave header=False out, on the command "
             "line --no-header"
         )
     if any(name not in (None, "-") for name in wanted.values()):

@@ -24,9 +24,10 @@ import pyarrow.parquet as pq
 from counterplay.data.canonical import slices
 from counterplay.data.features import FeatureTable
 from counterplay.data.files import check_digest, digests_of, read_json, sealed
-from counterplay.data.formats import first_line
-from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS, Interactions, Step
+from counterplay.data.interactions import Interactions, Step
 from counterplay.data.publishing import Replaceable, new_directory
+from counterplay.data.refusals import first_line
+from counterplay.data.roles import COLUMNS, IMPRESSION_COLUMNS
 from counterplay.data.splits import Split
 from counterplay.data.vocabulary import Vocabulary
 from counterplay.errors import DataError

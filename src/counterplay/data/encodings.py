@@ -6,9 +6,8 @@ import codecs
 import re
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from counterplay.data.findings import Step, shortened
+from counterplay.data.formats import opened
 from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def checked(encoding: str) -> str:
 
 def marked_encoding(path: Path) -> str | None:
     """Tell UTF-16 and UTF-32 by their mark, or by the zeros between the letters."""
-    with pa.input_stream(str(path), compression="detect") as stream:
+    with opened(path) as stream:
         head = stream.read(4096)
     for mark, name in _MARKS.items():
         if head.startswith(mark):
@@ -67,7 +66,7 @@ def western_encoding(path: Path, first: NotUtf8) -> tuple[str, Step]:
     n_high = n_runs = n_in_words = n_lines = n_utf8 = 0
     used: set[int] = set()
     in_words = False
-    with pa.input_stream(str(path), compression="detect") as stream:
+    with opened(path) as stream:
         while block := stream.read(_BLOCK):
             if block.isascii():
                 continue

@@ -1,29 +1,27 @@
-"""Files of a log: what format they are in, and whether they are whole."""
+"""Files of a log: what format they are in, by their names and by how they begin.
+
+Nothing slow is loaded for it, so that what is wrong is told at once.
+"""
 
 from __future__ import annotations
 
-import lzma
-import re
-import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal, get_args
+import gzip
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
-import polars as pl
-import pyarrow as pa
-import pyarrow.json as pa_json
-import pyarrow.parquet as pq
-
-from counterplay.data.records import BYTE_ORDER_MARK
-from counterplay.errors import CounterplayError, DataError
+from counterplay.errors import DataError
 from counterplay.places import no_file
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import IO
 
 FileFormat = Literal["csv", "tsv", "parquet", "ndjson"]
 Progress = Callable[[int, int | None], None]  # rows so far, rows in all where known
 
+UNTYPED = ("csv", "tsv")
+COMPRESSED = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SUFFIXES: dict[str, FileFormat] = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -44,16 +42,8 @@ _MAGIC = {
     b"\x89HDF": "an HDF5 file",
     b"SQLite": "a SQLite database",
 }
-UNREADABLE = (
-    *(pl.exceptions.PolarsError, pl.exceptions.PanicException),  # panic: at some damaged files
-    *(pa.ArrowException, OSError, ValueError),
-    *(EOFError, lzma.LZMAError, zlib.error),  # of archives that are cut or damaged
-)
 _PAGES = (b"<!doctype", b"<html")
 _WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")
-_COMPRESSED = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
-_JSON_BLOCK = 1 << 30
-_CHANGED = r"Column\(/(.*)\) changed from string to (\w+) in row (\d+)"
 
 
 def format_of(path: Path) -> FileFormat:
@@ -68,13 +58,13 @@ def format_of(path: Path) -> FileFormat:
 def known_format(path: Path) -> FileFormat | None:
     """Tell a file's format by its name alone."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in _COMPRESSED:
+    if suffixes and suffixes[-1] in COMPRESSED:
         suffixes.pop()
     return _SUFFIXES.get(suffixes[-1]) if suffixes else None
 
 
 def _format_within(path: Path) -> FileFormat:
-    with pa.input_stream(str(path), compression="detect") as stream:
+    with opened(path) as stream:
         head = stream.read(4096).removeprefix(BYTE_ORDER_MARK)
     if head.startswith(b"PAR1"):
         return "parquet"
@@ -95,72 +85,23 @@ def _format_within(path: Path) -> FileFormat:
     return "csv"
 
 
-@contextmanager
-def readable(path: object, kind: str) -> Iterator[None]:
-    """Turn what goes wrong while reading a file into one sentence."""
-    try:
-        yield
-    except CounterplayError:
-        raise
-    except FileNotFoundError:
-        raise no_file(path) from None
-    except UNREADABLE as error:
-        what = first_line(error)
-        if re.search("type mismatch|did not find column", what):
-            raise DataError(
-                f"all files of a log must have the same columns, of the same types; found in "
-                f"'{path}': {what.split(', consider')[0]}; write them alike, or name those that are"
-            ) from None
-        if isinstance(error, pl.exceptions.NoDataError):
-            what = "an empty file"
-        elif kind == "ndjson" and "Syntax" in what:
-            what = "a line that is not a JSON object"
-        elif re.search("unexpected end|[Tt]runcated", what):
-            what = "a file that ends too early"
-        elif re.search("data check|[Cc]hecksum", what):
-            what = "a wrong checksum"
-        raise DataError(
-            f"'{path}' must be a whole, valid {kind} file; found {what}; check that it was copied "
-            "completely and that its format is the one its name says"
-        ) from None
+def opened(path: Path) -> IO[bytes]:
+    """Open a file for its bytes, unpacked where its name says that they are packed."""
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
+        return cast("IO[bytes]", gzip.open(path))
+    if suffix == ".zst":
+        import pyarrow as pa
 
-
-def refuse_mixed_ids(path: Path, frame: pl.LazyFrame, columns: list[str]) -> None:
-    """Refuse NDJSON whose ids are text in some rows and something else in others.
-
-    The parser would turn both into the same text, and two users into one.
-    """
-    texts = [name for name in columns if frame.collect_schema()[name] == pl.String]
-    if not texts:
-        return
-    schema = pa.schema([(name, pa.string()) for name in texts])
-    try:
-        with pa.input_stream(str(path), compression="detect") as stream:
-            options = pa_json.ParseOptions(
-                explicit_schema=schema, unexpected_field_behavior="ignore"
-            )
-            pa_json.read_json(stream, pa_json.ReadOptions(block_size=_JSON_BLOCK), options)
-    except pa.ArrowInvalid as error:
-        changed = re.search(_CHANGED, str(error))
-        if changed is None:
-            return  # whatever it is, the reader itself will judge
-        name, other, row = changed[1], changed[2], int(changed[3]) + 1
-        raise DataError(
-            f"ids must be all integers or all text; found column '{name}' to be a {other} at row "
-            f"{row:,}, after texts; write them all in one type"
-        ) from None
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of what an error says."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        return cast("IO[bytes]", pa.input_stream(str(path), compression="zstd"))
+    return path.open("rb")
 
 
 def check_content(path: Path, kind: FileFormat) -> None:
     """Compare a file's first bytes with its name."""
     with path.open("rb") as file:
         head = file.read(4096).removeprefix(BYTE_ORDER_MARK)
-    expected = {"parquet": b"PAR1"}.get(kind, _COMPRESSED.get(path.suffix.lower(), b""))
+    expected = {"parquet": b"PAR1"}.get(kind, COMPRESSED.get(path.suffix.lower(), b""))
     found = next((what for magic, what in _MAGIC.items() if head.startswith(magic)), None)
     if not head:
         raise DataError(
@@ -183,4 +124,6 @@ def check_content(path: Path, kind: FileFormat) -> None:
             "line with --format"
         )
     if kind == "parquet":
+        import pyarrow.parquet as pq
+
         pq.read_metadata(path)  # refuses what is cut off, before anything else looks at it

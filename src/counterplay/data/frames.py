@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from counterplay.data.formats import UNREADABLE, first_line
 from counterplay.data.identifiers import raise_mixed
+from counterplay.data.refusals import UNREADABLE, first_line
 from counterplay.errors import ConfigError, CounterplayError, DataError
 
 

@@ -105,7 +105,10 @@ class IdColumn:
             return encode_integers(integers)
         texts = Texts.of(text)
         self._check(texts)
-        return texts.encode(self._read(texts) if self.untyped else texts.ids)
+        ids = self._read(texts) if self.untyped else texts.ids
+        if ids.dtype == pl.String:
+            self._note_forms(ids)
+        return texts.encode(ids)
 
     def _check(self, texts: Texts) -> None:
         """Refuse ids that are none: missing under some name, or what a broken table gives."""
@@ -161,6 +164,21 @@ class IdColumn:
                 f"and {shortened(pair[1])}"
             )
         self.steps.append(Step("zeros", text, {"ids": int(odd.sum())}))
+
+    def _note_forms(self, ids: pl.Series) -> None:
+        """Say that some ids differ in their Unicode form alone: they look the same, and are not."""
+        beyond_ascii = ids.filter(ids.str.len_bytes() != ids.str.len_chars()).unique().sort()
+        same = beyond_ascii.str.normalize("NFC")
+        twins = beyond_ascii.filter(same.is_duplicated())
+        if not len(twins):
+            return
+        one, other = beyond_ascii.filter(same == same.filter(same.is_duplicated())[0]).head(2)
+        text = (
+            f"{len(twins):,} ids in column '{self.name}' differ from another in their Unicode form "
+            f"alone, such as {one!a} and {other!a}: they are taken for different ids; "
+            "write all in one form, such as NFC, if they are the same"
+        )
+        self.steps.append(Step("forms", text, {"ids": len(twins)}))
 
 
 @dataclass(slots=True)

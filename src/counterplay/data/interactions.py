@@ -13,6 +13,7 @@ import polars as pl
 from counterplay.data.canonical import begins, offsets_of
 from counterplay.data.findings import FILE_ORDER, Reading
 from counterplay.data.findings import Step as Step
+from counterplay.data.roles import COLUMNS, IMPRESSION_COLUMNS
 from counterplay.display import Shown
 from counterplay.errors import DataError
 from counterplay.groups import ALONE
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from counterplay.data.vocabulary import Vocabulary
     from counterplay.groups import Group, Share
 
-COLUMNS = ("user", "item", "rating", "time", "exposed", "propensity", "position")
-IMPRESSION_COLUMNS = ("random", "clicked")  # looked for only where they are wanted
 _FIRST = 5  # rows that a notebook shows
 
 

@@ -260,12 +260,25 @@ def on_ray() -> Executor:
         return partial(_on_ray, import_module("ray"))
 
 
+def connect(ray: Any) -> None:
+    """Join the cluster at RAY_ADDRESS; without one, this machine becomes a cluster."""
+    if ray.is_initialized():
+        return
+    variables = {"env_vars": dict.fromkeys(_THREADS, "1")}
+    try:
+        ray.init(log_to_driver=False, logging_level="ERROR", runtime_env=variables)
+    except Exception as error:  # of no kind of its own where a machine starts too slowly
+        found = " ".join(str(error).split())[:200] or type(error).__name__
+        raise CounterplayError(
+            f"a Ray cluster must answer before it gets work; found {found}; look at RAY_ADDRESS "
+            "and at the cluster, or give --workers in place of --ray"
+        ) from None
+
+
 def _on_ray(ray: Any, work: Work, jobs: Sequence[Job]) -> Finished:
     if not jobs:
         return
-    if not ray.is_initialized():
-        variables = {"env_vars": dict.fromkeys(_THREADS, "1")}
-        ray.init(log_to_driver=False, logging_level="ERROR", runtime_env=variables)
+    connect(ray)
     run = ray.remote(attempt)
     under_way = {run.remote(work, job): job for job in jobs}
     try:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterplay.data.assembly import Table
-from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS
 from counterplay.data.preparation import Preparation, known_dataset, read_known, read_plan
 from counterplay.data.readers import question_of
-from counterplay.data.roles import ABSENT, is_quantity
+from counterplay.data.roles import ABSENT, COLUMNS, IMPRESSION_COLUMNS, form_of, is_quantity
 from counterplay.data.sources import local_path
 from counterplay.data.splits import Split
 from counterplay.display import Convertible, Shown, flat, pairs
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from counterplay.data.interactions import Interactions
 
 _SHOWN = 12  # columns that a line names
+_KINDS = ("event", "eventtype", "action", "actiontype", "behavior", "behaviortype", "interaction")
 _OPTIONS = ("separator", "quote", "encoding")
 
 
@@ -64,7 +64,7 @@ class Look(Shown, Convertible):
             "columns": said_of_columns(self.columns),
         }
         if self.not_taken:
-            rows["not taken"] = _names(self.not_taken)
+            rows["not taken"] = _others(self.not_taken)
         rows["times"] = self.times or "none"
         rows |= {f"step {number}": step for number, step in enumerate(self.steps, start=1)}
         if self.question:
@@ -148,6 +148,7 @@ def _times(time: Any, reading: Reading | None) -> str | None:
     first, last = (np.datetime64(int(each), "us").astype("datetime64[s]") for each in
                    (time.min(), time.max()))  # fmt: skip
     written = f"; {reading.times}" if reading and reading.times else ""
+    written = written.replace("in the form %+", "in ISO 8601")
     return f"{first}Z to {last}Z{written}"
 
 
@@ -167,6 +168,12 @@ def said_of_columns(roles: Mapping[str, str]) -> str:
 def _names(names: tuple[str, ...]) -> str:
     shown = ", ".join(f"'{name}'" for name in names[:_SHOWN])
     return shown + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
+
+
+def _others(names: tuple[str, ...]) -> str:
+    """Name the columns that were not taken, and the one that says what kind of event a row is."""
+    kind = next((name for name in names if form_of(name) in _KINDS), None)
+    return _names(names) + (f"; rows are taken whatever their '{kind}'" if kind else "")
 
 
 def otherwise(source: str, reading: Reading | None, steps: Iterable[Step]) -> str | None:
@@ -212,7 +219,7 @@ def understood(found: Interactions | Split) -> dict[str, str]:
     if reading is not None:
         said |= said_of_file(reading.facts)
         said["columns"] = "; ".join(taken) or said_of_columns(reading.roles)
-        others = [*([_names(reading.others)] if reading.others else []), *others]
+        others = [*([_others(reading.others)] if reading.others else []), *others]
         if times := _times(log.time, reading):
             said["times"] = times
     if others:

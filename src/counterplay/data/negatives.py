@@ -164,7 +164,8 @@ class _Bitmap:
     def where(self, users: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.intp]:
         """Return the places of pairs, of these users, whose bit is set."""
         byte, bit = self._place(users, pairs)
-        return np.flatnonzero((self._bits[byte] >> bit) & np.uint8(1))
+        is_set = (self._bits.take(byte) >> bit) & np.uint8(1)
+        return np.flatnonzero(is_set.view(np.bool_))  # far sooner than of whole numbers
 
     def _place(
         self, users: NDArray[np.int64], pairs: NDArray[np.int64]

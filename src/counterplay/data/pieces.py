@@ -13,18 +13,12 @@ import pyarrow.parquet as pq
 from counterplay.data.assembly import builders_of, said_of
 from counterplay.data.dialects import Dialect  # noqa: TC001 - pydantic needs it
 from counterplay.data.findings import Findings
-from counterplay.data.formats import (
-    FileFormat,
-    check_content,
-    format_of,
-    readable,
-    refuse_mixed_ids,
-)
+from counterplay.data.formats import UNTYPED, FileFormat, check_content, format_of
 from counterplay.data.identifiers import Missing
-from counterplay.data.interactions import IMPRESSION_COLUMNS
 from counterplay.data.lists import holds_lists
-from counterplay.data.readers import UNTYPED, question_of
-from counterplay.data.roles import columns_of, doubtful
+from counterplay.data.readers import question_of
+from counterplay.data.refusals import readable, refuse_mixed_ids
+from counterplay.data.roles import IMPRESSION_COLUMNS, columns_of, doubtful
 from counterplay.data.scans import Scan, scan
 from counterplay.data.sources import files_in
 from counterplay.data.workplace import PlacedJob

@@ -19,10 +19,9 @@ from counterplay.data.filters import Duplicates, filter_by_events, k_core, witho
 from counterplay.data.findings import Step
 from counterplay.data.formats import FileFormat, Progress
 from counterplay.data.impressions import in_ids_of, of_clicks, parts_of, taken_apart
-from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS
 from counterplay.data.joins import join, microseconds_of
 from counterplay.data.readers import question_of, read_table
-from counterplay.data.roles import ABSENT, is_quantity
+from counterplay.data.roles import ABSENT, COLUMNS, IMPRESSION_COLUMNS, is_quantity
 from counterplay.data.sources import local_path
 from counterplay.data.splits import (
     Split,

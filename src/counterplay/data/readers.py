@@ -15,11 +15,11 @@ from counterplay.data.columns import Decimal
 from counterplay.data.dialects import UNSAID, Dialect
 from counterplay.data.filters import Duplicates
 from counterplay.data.findings import Reading, Step
-from counterplay.data.formats import FileFormat, Progress, format_of, readable, refuse_mixed_ids
+from counterplay.data.formats import UNTYPED, FileFormat, Progress, format_of
 from counterplay.data.frames import as_frame, as_table, column_names, convertible
-from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS
 from counterplay.data.lists import holds_lists, one_a_row
-from counterplay.data.roles import ABSENT, columns_of, doubtful
+from counterplay.data.refusals import readable, refuse_mixed_ids
+from counterplay.data.roles import ABSENT, COLUMNS, IMPRESSION_COLUMNS, SHOWN, columns_of, doubtful
 from counterplay.data.scans import BATCH_ROWS, scan, scan_all
 from counterplay.data.sources import files_of, is_place
 from counterplay.data.time_units import TimeUnit
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from counterplay.data.interactions import Interactions
 
-UNTYPED = ("csv", "tsv")
-SHOWN = dict.fromkeys(COLUMNS, ABSENT) | {"user": None, "item": None, "clicked": None}
 _CHOICES = {"format": FileFormat, "time_unit": TimeUnit, "duplicates": Duplicates, "order": Order}
 _CHOICES["decimal"] = Decimal
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from counterplay.data.findings import SHOWN, Step, shortened
+from counterplay.data.formats import BYTE_ORDER_MARK, opened
 from counterplay.errors import DataError
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLOCK = 1 << 20
 _LINE_END, _RETURN = b"\n\r"
 _BLANK_BEGINS = (b"\n\n", b"\n\r", b"\n ", b"\n\t")
@@ -101,7 +100,7 @@ def _blocks(path: Path, skip: int = 0) -> Iterator[bytes]:
 
     Empty lines at the end of a block wait for what follows: they may be the last.
     """
-    with pa.input_stream(str(path), compression="detect") as stream:
+    with opened(path) as stream:
         held = stream.read(_BLOCK).removeprefix(BYTE_ORDER_MARK)
         if skip:
             held = (held.split(b"\n", skip) + [b""] * skip)[skip]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS
 from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 ABSENT = "-"
+COLUMNS = ("user", "item", "rating", "time", "exposed", "propensity", "position")
+IMPRESSION_COLUMNS = ("random", "clicked")  # looked for only where they are wanted
+SHOWN = dict.fromkeys(COLUMNS, ABSENT) | {"user": None, "item": None, "clicked": None}
 _ALIASES = {  # the usual names, the surest first, in the form of `form_of`
     "user": "user userid uid usr customer customerid customernumber custid visitor visitorid "
     "member memberid client clientid reviewer reviewerid account accountid buyer buyerid person "
@@ -22,9 +24,9 @@ _ALIASES = {  # the usual names, the surest first, in the form of `form_of`
     "recipe recipeid job jobid ad adid listing listingid property propertyid hotel hotelid "
     "restaurant restaurantid goodsid offerid poi poiid venueid postid courseid items itemids slate",
     "rating": "rating stars bookrating userrating ratingvalue overall",
-    "time": "time timestamp ts datetime date eventtime eventtimestamp unixreviewtime reviewtime "
-    "invoicedate orderdate purchasedate transactiondate reviewdate eventdate createdat created "
-    "timems tdat visittime",
+    "time": "time timestamp ts timems datetime date eventtime eventtimestamp unixreviewtime "
+    "reviewtime invoicedate orderdate purchasedate transactiondate reviewdate eventdate createdat "
+    "created tdat visittime",
     "exposed": "exposed exposure shown",
     "propensity": "propensity propensityscore pscore p",
     "position": "position slot rank pos",
@@ -110,6 +112,11 @@ def doubtful(roles: Mapping[str, str], wanted: Mapping[str, str | None]) -> set[
 def is_quantity(name: str) -> bool:
     """Tell whether a column's name is one of quantities."""
     return form_of(name) in _QUANTITIES.split()
+
+
+def is_usual(role: str, name: str) -> bool:
+    """Tell whether a column's name is one that a role often has, or simply 'id'."""
+    return form_of(name) in ("id", *_ALIASES[role].split())
 
 
 def form_of(name: str) -> str:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from counterplay.data.dialects import UNSAID, Dialect, Written, written
 from counterplay.data.encodings import western_encoding
 from counterplay.data.findings import Step
-from counterplay.data.formats import FileFormat, Progress, check_content, format_of, readable
+from counterplay.data.formats import FileFormat, Progress, check_content
 from counterplay.data.records import NotUtf8, Records, count_lines, count_records
 from counterplay.data.roles import columns_of
 from counterplay.data.scratch import Scratch, rewritten
@@ -247,23 +247,6 @@ def _refuse_unlike(
 
 def _said(roles: Mapping[str, str]) -> str:
     return ", ".join(f"{role} in '{column}'" for role, column in roles.items())
-
-
-def header_of(path: Path) -> list[str] | None:
-    """Return the names of a file's columns at a glance; None where all rows must be looked at."""
-    kind = format_of(path)
-    if kind == "ndjson":
-        return None
-    with readable(path, kind):
-        check_content(path, kind)
-        if kind == "parquet":
-            return pl.scan_parquet(path, glob=False).collect_schema().names()
-        found = written(path, kind, UNSAID, None)
-        frame = pl.scan_csv(
-            found.path, separator=found.separator, skip_lines=found.skip, infer_schema=False,
-            glob=False,
-        )  # fmt: skip
-        return [name.strip(_AROUND) for name in frame.collect_schema().names()]
 
 
 def scan_separated(

@@ -13,8 +13,7 @@ import zipfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-import pyarrow as pa
-
+from counterplay.data.formats import opened
 from counterplay.errors import DataError
 
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ def _texts(path: Path, encoding: str) -> Iterator[str]:
     """Yield a file as text, in pieces that end where a line does."""
     decoder = codecs.getincrementaldecoder(encoding)()
     held, before = "", 0
-    with pa.input_stream(str(path), compression="detect") as stream:
+    with opened(path) as stream:
         while chunk := stream.read(_BLOCK):
             held += _decoded(decoder, chunk, path, encoding, before)
             before += len(chunk)

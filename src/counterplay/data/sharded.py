@@ -24,12 +24,12 @@ from counterplay.data.dialects import Dialect
 from counterplay.data.directory import DESCRIPTION, FILES, describe
 from counterplay.data.files import difference, read_json, write_json
 from counterplay.data.filters import core_rule, events_rule
-from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS
 from counterplay.data.jobs import in_turn
 from counterplay.data.pieces import pieces_of
 from counterplay.data.preparation import DIALECT, VALUES, known_dataset
 from counterplay.data.publishing import check_free, new_directory, working_directory
 from counterplay.data.readers import read_features
+from counterplay.data.roles import COLUMNS, IMPRESSION_COLUMNS
 from counterplay.data.sharded_stages import Stages
 from counterplay.data.sharded_tables import Tables
 from counterplay.data.vocabulary import Vocabulary

@@ -12,7 +12,8 @@ import numpy as np
 import polars as pl
 
 from counterplay.data.directory import ROW_GROUP, TYPES, write_description
-from counterplay.data.interactions import COLUMNS, digest_series
+from counterplay.data.interactions import digest_series
+from counterplay.data.roles import COLUMNS
 from counterplay.data.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

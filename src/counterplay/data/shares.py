@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from counterplay.data.directory import REMEDY, SPLIT, TABLES, TYPES, UNCLICKED, describe
 from counterplay.data.features import FeatureTable, OfAll
 from counterplay.data.files import check_digest
-from counterplay.data.interactions import COLUMNS, IMPRESSION_COLUMNS, Interactions
+from counterplay.data.interactions import Interactions
+from counterplay.data.roles import COLUMNS, IMPRESSION_COLUMNS
 from counterplay.data.splits import Split
 from counterplay.data.vocabulary import Vocabulary
 from counterplay.errors import DataError

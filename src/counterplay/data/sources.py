@@ -11,7 +11,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from counterplay.data.findings import Step
-from counterplay.data.formats import FileFormat, first_line, format_of, known_format
+from counterplay.data.formats import FileFormat, format_of, known_format
+from counterplay.data.refusals import first_line
 from counterplay.data.scratch import UNPACKED, Scratch, unpacked
 from counterplay.errors import CounterplayError, DataError
 from counterplay.extras import needed

@@ -161,8 +161,8 @@ class _Orders:
             return None
         found = fitting.str.extract_groups(_SHORT_FIRST).struct.unnest()
         sign, year = str(found["2"][0]), str(found["4"][0])
-        orders = ["dm"] if sign == "." else ["md", "dm"]  # with points, the day is first everywhere
-        if len(year) == 2 and sign != ".":
+        orders = ["dm"] if sign == "." else ["md", "dm"]  # with points, the month is never first
+        if len(year) == 2:
             orders = [*orders, "ymd"]
         y = "%Y" if len(year) == 4 else "%y"
         forms = (sign.join([f"%{part}" for part in order.removeprefix("y")]) for order in orders)

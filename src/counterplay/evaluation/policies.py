@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from counterplay.evaluation.stage import Evaluation
     from counterplay.metrics.off_policy import PolicyValue
     from counterplay.metrics.scoring import Scores
+    from counterplay.progress import Stages
 
     Floats = NDArray[np.float64]
 
@@ -178,15 +179,20 @@ class _Sums:
 
 
 def policies_valued(
-    rows: ShownRows, candidates: Mapping[str, Scores], config: Evaluation
+    rows: ShownRows,
+    candidates: Mapping[str, Scores],
+    config: Evaluation,
+    progress: Stages = lambda *_: None,
 ) -> EvaluationRecord:
     """Return the click rate that each candidate would have, by each estimator and k."""
     found, sums = [_as_logged(rows, config)], _Sums()
     for name, scores in candidates.items():
         if rows.impressions is not None:
-            found += _from_impressions(name, scores, rows, config, sums)
+            lists = TopLists(name, scores, rows.impressions, rows.seen, config, progress)
+            found += _from_impressions(name, lists, rows, config, sums)
         if rows.random is not None:
-            found += _replayed(name, scores, rows, config, sums)
+            lists = TopLists(name, scores, rows.random, rows.seen, config, progress)
+            found += _replayed(name, lists, config, sums)
     configuration = config.model_dump(mode="json", include=set(SETTINGS))
     return EvaluationRecord(
         dataset=rows.name,
@@ -213,11 +219,9 @@ def _as_logged(rows: ShownRows, config: Evaluation) -> CandidateEstimate:
 
 
 def _from_impressions(
-    name: str, scores: Scores, shown: ShownRows, config: Evaluation, sums: _Sums
+    name: str, lists: TopLists, shown: ShownRows, config: Evaluation, sums: _Sums
 ) -> list[CandidateEstimate]:
     """Value a candidate by the logged propensities of impressions."""
-    assert shown.impressions is not None
-    lists = TopLists(name, scores, shown.impressions, shown.seen, config)
     rows = lists.rows
     assert rows.clicked is not None
     assert rows.propensity is not None
@@ -262,11 +266,9 @@ def _from_impressions(
 
 
 def _replayed(
-    name: str, scores: Scores, shown: ShownRows, config: Evaluation, sums: _Sums
+    name: str, lists: TopLists, config: Evaluation, sums: _Sums
 ) -> list[CandidateEstimate]:
     """Value a candidate by the click rate of the random rows that it would have shown."""
-    assert shown.random is not None
-    lists = TopLists(name, scores, shown.random, shown.seen, config)
     assert lists.rows.clicked is not None
     found = []
     for k in config.k:

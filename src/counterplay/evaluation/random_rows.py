@@ -13,14 +13,10 @@ import numpy as np
 
 from counterplay.data.impressions import in_ids_of, tell_left_out
 from counterplay.data.interactions import Interactions
-from counterplay.data.readers import SHOWN, read_impressions
-from counterplay.data.roles import columns_of
-from counterplay.data.scans import header_of
+from counterplay.data.readers import read_impressions
 from counterplay.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from counterplay.data.splits import Split
 
 
@@ -38,13 +34,6 @@ def random_rows_of(
     if source is None:
         return None
     return read_random_rows(source, split.interactions, user=user, item=item)
-
-
-def check_random_columns(path: Path | None) -> None:
-    """Refuse a file that has not the columns of random rows, where a glance tells."""
-    names = None if path is None else header_of(path)
-    if names is not None:
-        columns_of(SHOWN, names)
 
 
 def read_random_rows(

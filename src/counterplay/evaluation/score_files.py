@@ -10,21 +10,19 @@ import numpy as np
 import polars as pl
 
 from counterplay.data.canonical import begins
-from counterplay.data.formats import format_of, readable
+from counterplay.data.formats import format_of
 from counterplay.data.identifiers import stands_for_none
-from counterplay.data.scans import header_of, scan
-from counterplay.errors import CounterplayWarning, DataError
+from counterplay.data.refusals import readable
+from counterplay.data.scans import scan
+from counterplay.errors import CounterplayWarning
+from counterplay.evaluation.columns import check_names, must
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
     from counterplay.data.vocabulary import Vocabulary
     from counterplay.metrics.scoring import TableScores
-
-COLUMNS = ("user", "item", "score")
 
 
 def read_scores(
@@ -39,12 +37,12 @@ def read_scores(
     """
     frame = table if isinstance(table, pl.DataFrame) else _read(Path(table))
     name = "the frame" if isinstance(table, pl.DataFrame) else f"'{table}'"
-    _check_names(frame.columns)
+    check_names(frame.columns)
     user, item = (
         vocabulary.encode(_ids(frame[name], vocabulary))
         for name, vocabulary in (("user", log.users), ("item", log.items))
     )
-    _must(
+    must(
         not frame["score"].dtype.is_nested(),
         f"a column 'score' of {frame['score'].dtype}",
         "give one number a row",
@@ -58,13 +56,11 @@ def read_scores(
 
     found = TableScores(user, item, score, log.n_items)
     n_repeated = len(found.pairs) - int(begins(found.pairs).sum())
-    _must(
-        n_repeated == 0, f"{n_repeated:,} rows that repeat a pair", "keep one score for each pair"
-    )
+    must(n_repeated == 0, f"{n_repeated:,} rows that repeat a pair", "keep one score for each pair")
     wanted, scored = np.zeros((2, log.n_users), dtype=np.bool_)
     wanted[users], scored[user] = True, True
     n_absent = int((wanted & ~scored).sum())
-    _must(
+    must(
         n_absent == 0,
         f"none for {n_absent:,} of {int(wanted.sum()):,} users with test rows or random rows",
         "score them too, or leave their rows out of the dataset",
@@ -76,21 +72,6 @@ def read_scores(
             f"not in the dataset, the first is {first!r}"
         )
     return found
-
-
-def check_columns(path: Path) -> None:
-    """Refuse a file that has not the columns of scores, where a glance tells."""
-    names = header_of(path)
-    if names is not None:
-        _check_names(names)
-
-
-def _check_names(names: Sequence[str]) -> None:
-    _must(
-        all(name in names for name in COLUMNS),
-        f"columns {', '.join(names)}",
-        "name the columns user, item and score",
-    )
 
 
 def _read(path: Path) -> pl.DataFrame:
@@ -114,7 +95,7 @@ def _read(path: Path) -> pl.DataFrame:
 
 def _ids(column: pl.Series, vocabulary: Vocabulary) -> pl.Series:
     """Read numbers that came as text, and the reverse, as the dataset has them."""
-    _must(
+    must(
         not column.dtype.is_nested(),
         f"a column '{column.name}' of {column.dtype}",
         "give one id a row",
@@ -141,12 +122,4 @@ def _warn(text: str) -> None:
 
 def _none(bad: NDArray[np.bool_], what: str, what_next: str) -> None:
     n = int(bad.sum())
-    _must(n == 0, f"{n:,} of {len(bad):,} rows with {what}", what_next)
-
-
-def _must(holds: bool, found: str, what_next: str) -> None:
-    if not holds:
-        raise DataError(
-            "scores must give every user with test rows one number for each of some known items; "
-            f"found {found}; {what_next}"
-        )
+    must(n == 0, f"{n:,} of {len(bad):,} rows with {what}", what_next)

@@ -16,9 +16,9 @@ from pydantic import (
 
 from counterplay.evaluation.estimators import known
 from counterplay.learning.config import Game, LinkSettings
+from counterplay.metrics.choices import Protocol, RowMetric
 from counterplay.metrics.dials import GAMMAS, LAMBDAS, POINT, Box
 from counterplay.metrics.intervals import BEYOND, resamples_needed
-from counterplay.metrics.measures import Protocol, RowMetric
 from counterplay.metrics.random_rows import GAMMA_GRID, LAMBDA_GRID, FittedDials, fit_dials
 from counterplay.metrics.ranks import MEMORY
 from counterplay.models.registry import ModelSettings

@@ -14,11 +14,14 @@ from counterplay.metrics.ranks import full_ranks
 from counterplay.metrics.recommendations import relevance_by_place
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
     from counterplay.evaluation.stage import Evaluation
     from counterplay.metrics.scoring import Scores
+    from counterplay.progress import Stages
 
     Floats = NDArray[np.float64]
 
@@ -33,8 +36,10 @@ class TopLists:
         rows: Interactions,
         seen: Interactions,
         config: Evaluation,
+        progress: Stages = lambda *_: None,
     ) -> None:
         self._name, self._scores, self._seen, self._config = name, scores, seen, config
+        self._progress = progress
         self.users, self.place = np.unique(rows.user, return_inverse=True)
         every = ItemTable(np.ones((1, rows.n_items)), np.zeros(rows.n_users, np.int64))
         self._lengths = self.sums(every)[:, -1]  # of the lists, [n_users], max(k) at most
@@ -47,7 +52,8 @@ class TopLists:
             self.users, self.place = np.unique(rows.user, return_inverse=True)
             self._lengths = self._lengths[some]
         self.rows = rows
-        ranks = full_ranks(scores, rows, seen, memory=config.memory)
+        tell = self._counted("ranking by", len(rows), "rows")
+        ranks = full_ranks(scores, rows, seen, memory=config.memory, progress=tell)
         self._hits = ranking_metrics(ranks, np.arange(len(rows)), names=("hit",), k=config.k)
         scored = ranks.above < self._lengths[self.place]  # lists leave out what has no score
         self._listed = scored & ~np.isin(rows.pair, seen.distinct_pairs)
@@ -76,9 +82,16 @@ class TopLists:
     def sums(self, relevance: Scores) -> Floats:
         """Return the relevance of the first 1, 2, … items of the users' lists, `[n_users, k]`."""
         most, memory = max(self._config.k), self._config.memory
+        tell = self._counted("lists of", len(self.users), "users")
         return relevance_by_place(
-            self._scores, relevance, self.users, self._seen, most, memory=memory
+            self._scores, relevance, self.users, self._seen, most, memory=memory, progress=tell
         ).cumsum(1)
+
+    def _counted(self, what: str, total: int, unit: str) -> Callable[[int], None]:
+        """Return what tells how much of some work is done, and tell that it begins."""
+        text = f"{what} {self._name}"
+        self._progress(text, 0, total, unit)
+        return lambda done: self._progress(text, done, total, unit)
 
 
 class ItemTable:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from counterplay.data.interactions import Interactions
-    from counterplay.metrics.arrays import Floats, Integers
+    from counterplay.metrics.arrays import Doubles, Floats, Integers
     from counterplay.metrics.ranks import Ranks
     from counterplay.metrics.recommendations import Lists
     from counterplay.metrics.scoring import Scores
@@ -53,6 +53,22 @@ class Elsewhere(ABC):
     @abstractmethod
     def lists(self, users: Integers, seen: Interactions, k: int, memory: int) -> Iterator[Lists]:
         """Yield the `k` best unseen items of `users`, some users at a time."""
+
+    @abstractmethod
+    def group_sums(
+        self,
+        coefficients: Doubles,
+        candidates: Sequence[Scores],
+        users: Integers,
+        weights: Integers,
+        shares: Doubles,
+        seen: Interactions,
+        cuts: Sequence[int],
+        *,
+        memory: int,
+        at_once: int,
+    ) -> Iterator[Doubles] | None:
+        """Return what `counterplay.metrics.item_sums.group_sums` yields; None to do it here."""
 
 
 def blocks_of(n_items: int, size: int = BLOCK) -> list[slice]:

@@ -5,20 +5,28 @@
 
 a_u are the shares of users in the clicks. The sums run over users who have not seen the item,
 because that is where w was fitted. No table of users × items is made: where users are many, a
-sample of them drawn by a_u stands for all, with a stated standard error.
+sample of them drawn by a_u stands for all, with a stated standard error. Groups of users can be
+added up elsewhere, as the jobs of a ranking.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.metrics.ranks import MEMORY, full_ranks, hide, with_all_scores
+from counterplay.metrics.blocks import Elsewhere
+from counterplay.metrics.ranks import (
+    MEMORY,
+    full_ranks,
+    hide,
+    rows_at_once,
+    with_all_scores,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,6 +38,8 @@ if TYPE_CHECKING:
 SUMMED = 1 << 23  # pairs of users and items in the sums; of more users a sample is drawn
 _OFFSET = 5.0  # added to a rank: the first few places are nearly alike
 _FEWEST = 256  # users of a sample
+# Groups of users, whose sums are added one after the other, whoever made them: to the same bytes.
+_GROUPS = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,30 +149,23 @@ def item_sums(
             with the probability a_u, with replacement.
         memory: Bytes at a time.
     """
-    clicks = np.bincount(seen.user, minlength=seen.n_users).astype(np.float64)
+    clicks = np.bincount(seen.user, minlength=seen.n_users)
     at_most = max(summed // seen.n_items, _FEWEST)
     sampled = np.count_nonzero(clicks) > at_most
     if sampled:
-        clicks = rng.multinomial(at_most, clicks / clicks.sum()).astype(np.float64)
+        clicks = rng.multinomial(at_most, clicks / clicks.sum())
     users = np.flatnonzero(clicks)
     shares = np.array([0.0, *(each for each in lambdas if each != 0)])
-
-    def add(part: slice, found: NDArray[np.floating]) -> tuple[Floats, Floats]:
-        hidden = hide(np.asarray(found, np.float64), users[part], seen)
-        weight = clicks[users[part]]
-        there = ~np.isnan(hidden)
-        plain = np.where(there, np.exp(hidden), 0.0)
-        part_sums = np.empty((3, len(shares), seen.n_items))
-        for place, share in enumerate(shares):
-            raised = np.where(there, np.exp((1 - share) * hidden), 0.0)
-            part_sums[:, place] = weight @ raised, weight @ raised**2, weight @ (raised * plain)
-        return part_sums, weight @ there
-
-    sums, there = np.zeros((3, len(shares), seen.n_items)), np.zeros(seen.n_items)
-    personal = Personal(coefficients, candidates, seen)
-    for _, (more, present) in with_all_scores(add, personal, users, seen.n_items, memory):
-        sums += more
-        there += present
+    at_once = rows_at_once(len(users), seen.n_items, memory)
+    cuts = _groups(len(users), at_once)
+    how: Any = {"memory": memory, "at_once": at_once}
+    given = coefficients, candidates, users, clicks[users], shares, seen, cuts
+    other = next((each for each in candidates if isinstance(each, Elsewhere)), None)
+    groups = None if other is None else other.group_sums(*given, **how)
+    total = np.zeros((3 * len(shares) + 1, seen.n_items))
+    for each in group_sums(*given, **how) if groups is None else groups:
+        total += each
+    sums, there = total[:-1].reshape(3, len(shares), -1), total[-1]
     firsts, squares, crossed = sums
     nobody = there == 0  # an item that everybody has seen: nothing to centre by
     firsts[:, nobody] = there[nobody] = 1.0
@@ -172,3 +175,52 @@ def item_sums(
         variance -= 2 * crossed / (firsts * firsts[0])
         errors = np.sqrt(np.maximum(variance, 0))
     return ItemSums(tuple(shares.tolist()), np.log(firsts / there), errors, len(users))
+
+
+def _groups(n: int, at_once: int) -> list[int]:
+    """Return where groups of `n` users begin, and where the last one ends; parts stay whole."""
+    n_parts = -(-n // at_once)
+    n_groups = max(1, min(_GROUPS, n_parts))
+    return [min(n, n_parts * group // n_groups * at_once) for group in range(n_groups + 1)]
+
+
+def group_sums(
+    coefficients: Floats,
+    candidates: Sequence[Scores],
+    users: NDArray[np.integer],
+    weights: NDArray[np.integer],
+    shares: Floats,
+    seen: Interactions,
+    cuts: Sequence[int],
+    *,
+    memory: int,
+    at_once: int,
+) -> Iterator[Floats]:
+    """Yield the sums of each group of users, the users between two cuts, `[3 L + 1, n_items]`.
+
+    By λ they are those of r = exp((1 − λ) · w · x), of r², and of r · exp(w · x); the last row has
+    the weights of all who have not seen the item.
+    """
+
+    def add(part: slice, found: NDArray[np.floating]) -> Floats:
+        hidden = hide(np.asarray(found, np.float64), users[part], seen)
+        weight = weights[part].astype(np.float64)
+        there = ~np.isnan(hidden)
+        plain = np.where(there, np.exp(hidden), 0.0)
+        sums = np.empty((3 * len(shares) + 1, seen.n_items))
+        for place, share in enumerate(shares):
+            raised = np.where(there, np.exp((1 - share) * hidden), 0.0)
+            sums[place :: len(shares)][:3] = (
+                weight @ raised,
+                weight @ raised**2,
+                weight @ (raised * plain),
+            )
+        sums[-1] = weight @ there
+        return sums
+
+    personal, ends, total = Personal(coefficients, candidates, seen), set(cuts[1:]), None
+    for part, more in with_all_scores(add, personal, users, seen.n_items, memory, at_once):
+        total = more if total is None else np.add(total, more, out=total)
+        if part.stop in ends:
+            yield total
+            total = None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from pydantic import AfterValidator
 
 from counterplay.errors import ConfigError, DataError
 from counterplay.metrics.arrays import check_columns
-from counterplay.metrics.formulas import METRICS, known, row_metrics
+from counterplay.metrics.formulas import METRICS, known
 from counterplay.metrics.ranks import Ranks
 from counterplay.metrics.ties import TiedBlocks
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
     from counterplay.metrics.arrays import Doubles, Floats, Integers, Numbers
 
-Protocol = Literal["full", "sampled"]  # ranks among all unseen items, or among some of them
-RowMetric = Annotated[str, AfterValidator(lambda name: known(name, row_metrics()))]
 SMALLER_IS_BETTER = ("mse", "mae", "rmse", "log_loss")
 IMPRESSION_METRICS = ("auc", "log_loss")  # of what was shown, clicked or not
 

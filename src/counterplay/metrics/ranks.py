@@ -179,6 +179,7 @@ def with_all_scores(
     users: Integers,
     n_items: int,
     memory: int,
+    at_once: int | None = None,
 ) -> Iterator[tuple[slice, Found]]:
     """Yield parts of `users` in order, with what `work` makes of their scores of all items.
 
@@ -188,7 +189,7 @@ def with_all_scores(
     def score(place: slice, asked: Integers) -> Found:
         return work(place, checked(scores.of_all(asked)[: place.stop - place.start]))
 
-    yield from in_parts(score, users, n_items, memory)
+    yield from in_parts(score, users, n_items, memory, at_once)
 
 
 def hide(found: Floats, users: Integers, seen: Interactions, first: int = 0) -> Floats:

@@ -59,11 +59,13 @@ def relevance_by_place(
     k: int,
     *,
     memory: int = MEMORY,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Doubles:
     """Return the mean relevance of what the first `k` places of each user's list hold, `[B, k]`.
 
     The mean is over all orders of equal scores: each place of a tie holds the mean relevance of
-    all that ties, on the list or not. It is 0 where a list has ended.
+    all that ties, on the list or not. It is 0 where a list has ended. `progress` is called with the
+    number of users so far.
     """
     means = np.zeros((len(users), k))
 
@@ -82,8 +84,8 @@ def relevance_by_place(
             mean = (total / np.count_nonzero(equal, axis=1))[:, None]
             means[part][rows] = np.where(best[rows] == last, mean, means[part][rows])
 
-    for _ in with_all_scores(fill, scores, users, seen.n_items, memory):
-        pass
+    for part, _ in with_all_scores(fill, scores, users, seen.n_items, memory):
+        progress(part.stop)
     return means
 
 

@@ -70,19 +70,19 @@ class Lookup:
         return rows, Lookup(place)
 
     @cached_property
-    def _ascends(self) -> bool:
-        flat = self.index.reshape(-1)
-        return bool((flat[1:] >= flat[:-1]).all())
+    def _ascends(self) -> bool:  # as users may; items that are sampled do not
+        flat = self.index
+        return flat.ndim == 1 and bool((flat[1:] >= flat[:-1]).all())
 
     def _grouped(self, n: int) -> Groups:
         flat = self.index.reshape(-1).numpy()
-        a_query = self.index[:1].numel() or 1
         entries = np.arange(len(flat), dtype=flat.dtype)
         if self._ascends:
             begins = np.zeros(n + 1, dtype=flat.dtype)
             np.cumsum(np.bincount(flat, minlength=n), out=begins[1:])
-            groups = begins, entries, entries // a_query
+            groups = begins, entries, entries  # each is a query
         else:
+            a_query = self.index[:1].numel() or 1
             ends = np.arange(0, len(flat) + 1, a_query, dtype=flat.dtype)  # scipy converts others
             by_row = csc_array((entries, flat, ends), shape=(n, len(self.index))).tocsr()
             groups = by_row.indptr, by_row.data, by_row.indices

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 from counterplay.errors import ConfigError
 from counterplay.learning.config import Game, Training
 from counterplay.learning.methods import MADE, known, method_of, settings_of
-from counterplay.metrics.measures import Protocol, RowMetric
+from counterplay.metrics.choices import Protocol, RowMetric
 from counterplay.models.registry import ModelSettings
 from counterplay.settings import configured, leaves
 

@@ -7,6 +7,7 @@ import socket
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from counterplay.data.jobs import connect
 from counterplay.errors import ConfigError, CounterplayError, LostWorkerError
 from counterplay.extras import needed
 from counterplay.groups import PLACES, check_shards
@@ -32,7 +33,7 @@ def train_on_ray(
         ray = import_module("ray")
         groups = import_module("ray.util.placement_group")
     check_shards(shards, n_workers)
-    ray.init(ignore_reinit_error=True, log_to_driver=False)
+    connect(ray)
     room = groups.placement_group([{"CPU": 1}] * n_workers)
     try:
         if not room.wait(_ROOM):
@@ -43,7 +44,7 @@ def train_on_ray(
             )
         data, out = data.resolve(), out.resolve()  # nodes work elsewhere
         address = ray.get(_on(ray, room, 0, _address).remote())
-        values = config.model_dump(mode="json")
+        values = config.model_dump(mode="json", exclude_unset=True)  # each method has its defaults
         work = [
             _on(ray, room, rank, _work).remote(
                 rank, n_workers, address, str(data), str(out), values, {"shards": shards, **how}

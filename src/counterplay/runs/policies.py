@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from counterplay.evaluation.given_scores import Table
     from counterplay.evaluation.records import EvaluationRecord
     from counterplay.metrics.scoring import Scores
+    from counterplay.progress import Stages
     from counterplay.runs.ranking import Ranking
 
 
@@ -36,6 +37,7 @@ def value_policy(
     *,
     random_rows: object = None,
     ranking: Ranking | None = None,
+    progress: Stages = lambda *_: None,
 ) -> EvaluationRecord:
     """Estimate the click rate of showing one of a candidate's k best unseen items.
 
@@ -47,13 +49,14 @@ def value_policy(
         random_rows: What was shown at random: a file or a frame with the columns user, item and
             clicked; by default the random rows of the data.
         ranking: Does in jobs what takes long.
+        progress: Called with what is being done, how much of it, of how much, and in which unit.
     """
     if isinstance(candidate, str | Path) and not Path(candidate).is_file():
-        return _valued([candidate], None, data, config, random_rows, ranking)
+        return _valued([candidate], None, data, config, random_rows, ranking, progress)
     if data is None:
         raise ConfigError("scores need the dataset that they are for; found none; name it as data")
     name = "scores" if isinstance(candidate, pl.DataFrame) else Path(candidate).stem
-    return _valued([], {name: candidate}, data, config, random_rows, ranking)
+    return _valued([], {name: candidate}, data, config, random_rows, ranking, progress)
 
 
 def compare_policies(
@@ -64,6 +67,7 @@ def compare_policies(
     scores: Mapping[str, Table] | None = None,
     random_rows: object = None,
     ranking: Ranking | None = None,
+    progress: Stages = lambda *_: None,
 ) -> EvaluationRecord:
     """Value several candidates as policies on the same rows, and say which differences stand.
 
@@ -74,9 +78,10 @@ def compare_policies(
         scores: Candidates that are only known by their scores, by name.
         random_rows: What was shown at random; by default the random rows of the data.
         ranking: Does in jobs what takes long.
+        progress: Called with what is being done, how much of it, of how much, and in which unit.
     """
     check_several(runs, scores)
-    return _valued(runs, scores, data, config, random_rows, ranking)
+    return _valued(runs, scores, data, config, random_rows, ranking, progress)
 
 
 def _valued(
@@ -86,6 +91,7 @@ def _valued(
     config: Evaluation | None,
     random_rows: object,
     ranking: Ranking | None,
+    progress: Stages,
 ) -> EvaluationRecord:
     """Load the data, the runs that were trained on them, and scores; value all of them."""
     how, records = config or Evaluation(), [read_record(run) for run in runs]
@@ -103,8 +109,10 @@ def _valued(
         scores: dict[str, Scores] = {}
         for name, run, record in zip(names_of(runs, given), runs, records, strict=True):
             check_trained_on(run, record, split)
+            progress(f"reading {name}", 0, None)
             scores[name] = run_scores(run, record, split, rows.seen)
         for name, table in (given or {}).items():
+            progress(f"reading {name}", 0, None)
             scores[name] = read_scores(table, split.interactions, rows.users)
         if ranking is not None:
             seen = {TEST if how.part == "test" else VALIDATION: rows.seen}
@@ -112,6 +120,6 @@ def _valued(
             candidates = [*runs, *(given or {}).values()]
             for (name, here), candidate in zip(scores.items(), candidates, strict=True):
                 scores[name] = ranking.of(name, here, candidate, place, prints, seen)
-        found = policies_valued(rows, scores, how)
+        found = policies_valued(rows, scores, how, progress)
     tell(notes)
     return found.model_copy(update={"notes": tuple(notes)})

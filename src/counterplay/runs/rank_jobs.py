@@ -16,9 +16,11 @@ from counterplay.data.interactions import Interactions
 from counterplay.data.workplace import File, PlacedJob
 from counterplay.errors import DataError
 from counterplay.evaluation.score_files import read_scores
+from counterplay.metrics.item_sums import group_sums
 from counterplay.metrics.ranks import full_ranks, sampled_ranks
 from counterplay.metrics.recommendations import lists_of
 from counterplay.metrics.scoring import ModelScores
+from counterplay.metrics.shelf import Shelf
 from counterplay.runs.record import RECORD, load_run, read_record
 from counterplay.runs.training import taught_by, versions
 
@@ -120,6 +122,7 @@ class RankJob(PlacedJob):
         memory: Bytes of scores at a time.
         at_once: Users, or rows, that a model is asked for at a time.
         k: Length of a list.
+        open: Which items may be on a list; None are all.
     """
 
     what: What
@@ -130,6 +133,7 @@ class RankJob(PlacedJob):
     memory: int
     at_once: int
     k: int = 0
+    open: File | None = None
 
     @property
     def label(self) -> str:
@@ -138,7 +142,10 @@ class RankJob(PlacedJob):
 
     def run(self, place: Workplace) -> Result:
         """Load the candidate, unless this process has it, and rank."""
-        return self.kept(place, _loaded(self.source), self.source.rows_before(self.before))
+        scores = _loaded(self.source)
+        if self.open is not None:
+            scores = Shelf(place.map_array(*self.open)).scores(scores)
+        return self.kept(place, scores, self.source.rows_before(self.before))
 
     def kept(self, place: Workplace, scores: Scores, seen: Interactions) -> Result:
         """Write what comes of it."""
@@ -160,6 +167,47 @@ class RankJob(PlacedJob):
             (name, place.put_array(name, each)) for name, each in zip(names, found, strict=True)
         ]
         return {"rows": len(table), "files": files}
+
+
+class SumJob(PlacedJob):
+    """Add up over some users what a click model says of each item.
+
+    Attributes:
+        sources: The candidates whose ranks are its features.
+        coefficients: Of each of them.
+        lambdas: Of the sums.
+        shard: Number.
+        rows: The users, and how often each of them counts, `[n, 2]`.
+        before: The part before which rows are what users have seen.
+        memory: Bytes of scores at a time.
+        at_once: Users that a model is asked for at a time.
+    """
+
+    sources: tuple[Source, ...]
+    coefficients: tuple[float, ...]
+    lambdas: tuple[float, ...]
+    shard: int
+    rows: File
+    before: int
+    memory: int
+    at_once: int
+
+    @property
+    def label(self) -> str:
+        """What it makes, and its number."""
+        return f"sums/{self.shard:05}"
+
+    def run(self, place: Workplace) -> Result:
+        """Load the candidates, unless this process has them, and add up."""
+        table = place.map_array(*self.rows)
+        users, weights = (np.ascontiguousarray(each) for each in table.T)
+        (total,) = group_sums(
+            np.array(self.coefficients), [_loaded(each) for each in self.sources], users, weights,
+            np.array(self.lambdas), self.sources[0].rows_before(self.before), [0, len(users)],
+            memory=self.memory, at_once=self.at_once,
+        )  # fmt: skip
+        name = f"{self.key}-0"
+        return {"rows": len(users), "files": [(name, place.put_array(name, total))]}
 
 
 def run_here(place: Workplace, scores: Scores, seen: Interactions, job: Job) -> Result:

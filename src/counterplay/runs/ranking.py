@@ -1,7 +1,8 @@
 """Rank by jobs: a job has some of the users, so that workers share them out and nothing is lost.
 
-What takes long in an evaluation is to rank held-out rows among all items, and in recommending to
-find the best of all items. Both are done user by user. A job does it for users who follow each
+What takes long in an evaluation is to rank held-out rows among all items, and to add up over users
+what dials need of every item; in recommending, to find the best of all items. All of it is done
+user by user. A job does it for users who follow each
 other, and keeps whole numbers, or lists; whatever comes after is computed from these as ever. The
 users are cut where one machine would ask the model anew, so a model is asked for the same users
 at a time, and the result is the same, to the byte, for any number of jobs and workers.
@@ -32,7 +33,7 @@ from counterplay.groups import SHARDS
 from counterplay.metrics import recommendations
 from counterplay.metrics.blocks import BLOCK, Elsewhere
 from counterplay.metrics.ranks import Ranks, full_ranks, rows_at_once, sampled_ranks
-from counterplay.runs.rank_jobs import RankJob, Source, run_here
+from counterplay.runs.rank_jobs import RankJob, Source, SumJob, run_here
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,12 +41,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.data.interactions import Interactions
-    from counterplay.data.jobs import Executor
+    from counterplay.data.jobs import Executor, Job, Work
     from counterplay.data.workplace import File
     from counterplay.evaluation.given_scores import Table
-    from counterplay.metrics.arrays import Integers
+    from counterplay.metrics.arrays import Doubles, Integers
     from counterplay.metrics.recommendations import Lists as BestItems
     from counterplay.metrics.scoring import Scores
+    from counterplay.metrics.shelf import Shelf
     from counterplay.progress import Steps
     from counterplay.runs.rank_jobs import What
 
@@ -76,6 +78,7 @@ class Ranking:
         data: str | Path,
         prints: tuple[str, str],
         seen: Mapping[int, Interactions],
+        shelf: Shelf | None = None,
     ) -> Scores:
         """Return the scores of a candidate so that it is ranked by jobs.
 
@@ -87,9 +90,13 @@ class Ranking:
             prints: Fingerprints of its log and of its split.
             seen: By part, what users did before it, as it will be asked for; the first is what the
                 candidate itself knows of them.
+            shelf: The items that may be on lists, as its scores here have them; None are all.
         """
         path = self._kept(name, given) if isinstance(given, pl.DataFrame) else Path(given)
-        return _ByJobs(self, name, scores, Source.of(path, data, prints, next(iter(seen))), seen)
+        source = Source.of(path, data, prints, next(iter(seen)))
+        whole = shelf is None or shelf.is_whole
+        is_open = None if whole else _put(self.place, "open", shelf.open)
+        return _ByJobs(self, name, scores, source, seen, is_open)
 
     def _kept(self, name: str, table: pl.DataFrame) -> Path:
         """Write scores that came as a frame, for others to read."""
@@ -102,6 +109,13 @@ class Ranking:
     def is_here(self) -> bool:
         """Whether jobs are run by this process, which has the candidates already."""
         return self.executor is in_turn
+
+    def done(
+        self, what: str, jobs: Sequence[Job], work: Work | None = None
+    ) -> Iterator[list[NDArray[Any]]]:
+        """Yield the arrays that each job has made, in the order of the jobs."""
+        for result in Lists(self.place, self.executor, self.progress).run(what, jobs, work):
+            yield [self.place.map_array(*file) for file in result["files"]]
 
     def cuts(self, n: int, at_once: int) -> list[int]:
         """Return where the jobs of `n` users begin, and where the last one ends.
@@ -146,9 +160,11 @@ class _ByJobs(Elsewhere):
         here: Scores,
         source: Source,
         seen: Mapping[int, Interactions],
+        is_open: File | None,
     ) -> None:
         super().__init__(here)
         self._ranking, self._name, self._source, self._seen = ranking, name, source, seen
+        self._open = is_open
 
     def full_ranks(self, targets: Interactions, seen: Interactions, memory: int) -> Ranks:
         """Return where each target stands among all items that its user has not `seen`."""
@@ -189,6 +205,36 @@ class _ByJobs(Elsewhere):
                 some = slice(begin, begin + at_once)
                 yield np.array(items[some]), np.array(values[some])
 
+    def group_sums(
+        self,
+        coefficients: Doubles,
+        candidates: Sequence[Scores],
+        users: Integers,
+        weights: Integers,
+        shares: Doubles,
+        seen: Interactions,
+        cuts: Sequence[int],
+        *,
+        memory: int,
+        at_once: int,
+    ) -> Iterator[Doubles] | None:
+        """Yield the sums of groups of users, a job each; None where this process does it sooner."""
+        ranking, part = self._ranking, self._part(seen)
+        sources = tuple(each._source for each in candidates if isinstance(each, _ByJobs))
+        if ranking.is_here or part is None or len(sources) < len(candidates):
+            return None
+        table, jobs = np.column_stack([users, weights]), []
+        for shard, (begin, end) in enumerate(pairwise(cuts)):
+            rows = _put(ranking.place, f"rows-sums-{part}-{shard:05}", table[begin:end])
+            jobs.append(
+                SumJob(
+                    sources=sources, coefficients=tuple(coefficients.tolist()), shard=shard,
+                    lambdas=tuple(shares.tolist()), rows=rows, before=part, memory=memory,
+                    at_once=at_once,
+                )
+            )  # fmt: skip
+        return (total for (total,) in ranking.done("adding up over users", jobs))
+
     def _few(self, cuts: Sequence[int]) -> bool:
         """Tell whether this process does it sooner than it would write it down."""
         return cuts[-1] == 0 or (self._ranking.is_here and len(cuts) == 2)
@@ -222,7 +268,7 @@ class _ByJobs(Elsewhere):
             jobs.append(
                 RankJob(
                     what=what, source=self._source, shard=shard, before=part, memory=memory,
-                    at_once=at_once, k=k, rows=_put(ranking.place, name, rows),
+                    at_once=at_once, k=k, rows=_put(ranking.place, name, rows), open=self._open,
                 )
             )  # fmt: skip
         work = (
@@ -230,12 +276,10 @@ class _ByJobs(Elsewhere):
             if ranking.is_here
             else None
         )
-        lists = Lists(ranking.place, ranking.executor, ranking.progress)
-        for result in lists.run(f"ranking {self._name}", jobs, work):
-            yield [ranking.place.map_array(*file) for file in result["files"]]
+        yield from ranking.done(f"ranking {self._name}", jobs, work)
 
 
-def _put(place: Workplace, name: str, rows: NDArray[np.int32]) -> File:
+def _put(place: Workplace, name: str, rows: NDArray[Any]) -> File:
     """Write rows for a job, under a name of their own."""
     digest = place.put_array(name, rows)
     own = f"{name}-{digest.removeprefix('sha256:')[:10]}"

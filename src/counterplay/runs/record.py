@@ -16,8 +16,8 @@ from pydantic import Field, ValidationError, field_serializer
 
 from counterplay.data.directory import describe
 from counterplay.data.files import check_digest, difference, digest_of, read_json, write_json
-from counterplay.data.formats import first_line
 from counterplay.data.publishing import new_file
+from counterplay.data.refusals import first_line
 from counterplay.display import Shown, pairs
 from counterplay.errors import CheckpointError, DataError
 from counterplay.evaluation.records import EstimateRecord, Number, Record, Text

@@ -40,6 +40,7 @@ class Signs:
     def __init__(self, rank: int, size: int, store: Any) -> None:
         self.rank, self.size = rank, size
         self._store, self._beats, self._ended = store, 0, threading.Event()
+        self.first = os.environ["MASTER_ADDR"]  # the host of worker 0
         store.set(f"host/{rank}", socket.gethostname())
         self._beat()
         self._heart = threading.Thread(target=self._live, daemon=True)
@@ -64,7 +65,7 @@ class Signs:
         for rank in range(self.size):
             words = self.words(rank)
             if words is not None or (rank != self.rank and self.sign(rank) == before[rank]):
-                host = self.read(f"host/{rank}") or os.environ["MASTER_ADDR"]
+                host = self.read(f"host/{rank}") or self.first
                 why = words or f"gone without a word, after {waited:.0f} seconds of waiting"
                 lost.append(f"worker {rank} on {host} {why}")
         return "; ".join(lost) or f"the network gone between them, seen by worker {self.rank}"

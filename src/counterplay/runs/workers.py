@@ -59,17 +59,27 @@ def _joined() -> tuple[int, int, Any, float]:
             f"a worker needs its place among the others in numbers; found {found}; start workers "
             "with --workers, or with torchrun"
         ) from None
-    timeout = timedelta(seconds=seconds)
+    found: list[Any] = []
+    # What asks a store whose host stands still waits for ever: so do not wait for it here.
+    signs.within(2 * seconds, lambda: found.append(_met(rank, size, timedelta(seconds=seconds))))
+    store = found[0] if found else "worker 0 does not answer"
+    if isinstance(store, str):
+        raise LostWorkerError(
+            f"all {size} workers must meet within {seconds:g} seconds; found worker {rank} of them "
+            f"alone at {os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']} ({store}); start "
+            "all of them, with the same address"
+        )
+    return rank, size, PrefixStore("counterplay", store), seconds
+
+
+def _met(rank: int, size: int, timeout: timedelta) -> Any:
+    """Return the store of all workers once they are there; else why they are not."""
     try:
         store, _, _ = next(iter(rendezvous("env://", timeout=timeout)))
         dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=timeout)
     except (RuntimeError, ValueError, OSError) as error:
-        address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
-        raise LostWorkerError(
-            f"all {size} workers must meet within {seconds:g} seconds; found worker {rank} of them "
-            f"alone at {address} ({_first_line(error)}); start all of them, with the same address"
-        ) from None
-    return rank, size, PrefixStore("counterplay", store), seconds
+        return _first_line(error)
+    return store
 
 
 class Workers(Group):
@@ -219,7 +229,7 @@ class Workers(Group):
         signs.within(
             2 * signs.STILL, lambda: said.append(self.signs.refused() or self.signs.gone(waited))
         )
-        where = f"worker 0 on {os.environ['MASTER_ADDR']}" if self.rank else "the others"
+        where = f"worker 0 on {self.signs.first}" if self.rank else "the others"
         away = f"{where} out of reach of worker {self.rank} on {socket.gethostname()}"
         gone = said[0] if said else away
         if isinstance(gone, CounterplayError):

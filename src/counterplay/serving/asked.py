@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from counterplay.data.formats import format_of, readable
+from counterplay.data.formats import format_of
+from counterplay.data.headers import header_of
+from counterplay.data.refusals import readable
+from counterplay.data.roles import is_usual
 from counterplay.data.scans import scan
 from counterplay.data.vocabulary import integers_of
-from counterplay.errors import DataError
+from counterplay.errors import CounterplayWarning, DataError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,9 +61,18 @@ def asked_for(given: Ids, role: str, vocabulary: Vocabulary) -> Asked:
 
 
 def _refuse_data(name: str, role: str, where: str, vocabulary: Vocabulary) -> None:
-    """Refuse a column whose name is an id itself: it would be lost."""
+    """Refuse a column whose name is an id itself: it would be lost; say so where it may be one."""
+    if not name or is_usual(role, name):
+        return
     own = pl.Series([name]) if vocabulary.is_text else integers_of(pl.Series([name]))
-    if name and name != role and not own.null_count() and (vocabulary.encode(own) >= 0).any():
+    if vocabulary.is_text and (vocabulary.encode(own) < 0).all():
+        warnings.warn(
+            f"took the first line{where}, {name!r}, for the name of the column; if it is an id, "
+            f"add a first line '{role}', or let the file's name end in .txt",
+            CounterplayWarning,
+            stacklevel=5,
+        )
+    elif not own.null_count():  # no column is called by a number
         raise DataError(
             f"a file of {role}s must begin with the name of its column; found the id {name!r}"
             f"{where}; add a first line '{role}', or let the file's name end in .txt"
@@ -94,11 +107,30 @@ def _column(path: Path, role: str) -> pl.Series:
     with readable(path, kind):
         rows = scan(path, kind)
         schema = rows.frame.collect_schema()
-        name = next(iter(schema)) if len(schema) == 1 else role
-        if name not in schema or schema[name].is_nested():
-            found = f"one of {schema[name]}" if name in schema else f"only {', '.join(schema)}"
-            raise DataError(
-                f"a file of {role}s must have an id a row, in a column '{role}'; found {found} in "
-                f"'{path}'; name or convert the column"
-            )
+        name = _name_of(path, role, list(schema))
+        if schema[name].is_nested():
+            raise _without(path, role, f"one of {schema[name]}")
         return rows.collect([name]).to_series()
+
+
+def check_column(path: Path, role: str) -> None:
+    """Refuse a file of ids that lacks a column of them, where a glance tells."""
+    names = None if path.suffix.lower() == ".txt" else header_of(path)
+    if names is not None:
+        _name_of(path, role, names)
+
+
+def _name_of(path: Path, role: str, names: list[str]) -> str:
+    """Return the name of the column of ids."""
+    if len(names) == 1:
+        return names[0]
+    if role not in names:
+        raise _without(path, role, f"only {', '.join(names)}")
+    return role
+
+
+def _without(path: Path, role: str, found: str) -> DataError:
+    return DataError(
+        f"a file of {role}s must have an id a row, in a column '{role}'; found {found} in "
+        f"'{path}'; name or convert the column"
+    )

@@ -21,7 +21,7 @@ from counterplay.runs.candidates import check_trained_on
 from counterplay.runs.record import data_of
 from counterplay.runs.training import load_run, read_record, taught_by
 from counterplay.serving.asked import Asked, Ids, asked_for
-from counterplay.serving.shelf import Shelf, shelf_of
+from counterplay.serving.shelf import shelf_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from counterplay.data.formats import Progress
     from counterplay.data.interactions import Interactions
     from counterplay.metrics.scoring import Scores
+    from counterplay.metrics.shelf import Shelf
     from counterplay.models.scorer import Scorer
     from counterplay.runs.ranking import Ranking
     from counterplay.runs.record import RunRecord
@@ -164,11 +165,11 @@ def _lists(
     shelf = shelf_of(log.items, only_items, without_items)
     hidden = log.take(np.empty(0, dtype=np.int64)) if include_seen else log
     scores = shelf.scores(trained.scores)
-    if ranking is not None and shelf.is_whole:  # jobs know of no filters
+    if ranking is not None:
         place, prints = data_of(run, record, data), record.dataset
         seen = {_EVERYTHING: log} | ({_NOTHING: hidden} if include_seen else {})
         both = prints.fingerprint, prints.split_fingerprint
-        scores = ranking.of(Path(run).name, scores, run, place, both, seen)
+        scores = ranking.of(Path(run).name, scores, run, place, both, seen, shelf)
     told = {
         "model": record.configuration.candidate.name,
         "dataset": record.dataset.to_dict(),

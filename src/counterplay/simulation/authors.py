@@ -31,7 +31,10 @@ from counterplay.simulation.policies import Exponential
 from counterplay.simulation.world import NotNegative, Positive, World, WorldSettings
 
 if TYPE_CHECKING:
+    import torch
+
     from counterplay.data.interactions import Interactions
+    from counterplay.models.factorization import CF, GMF
     from counterplay.simulation.factors import Numbers
 
 Whole = Annotated[int, Field(ge=1)]
@@ -129,11 +132,9 @@ class Authors(WorldSettings):
     def _factors(self, log: Interactions, name: str, **changes: object) -> Factors:
         """Return the factors of matrix factorization, fitted to a log by lazy Adam."""
         from counterplay.learning.methods.erm import erm
-        from counterplay.models.factorization import CF
         from counterplay.simulation.feedback import factors_of
 
-        generator = Streams(self.seed).torch("initial", name)
-        model = CF(log.n_users, log.n_items, dim=self.dim, generator=generator)
+        model = self._model(log, Streams(self.seed).torch("initial", name))
         options = {
             "epochs": self.epochs,
             "batch_size": self.batch_size,
@@ -144,6 +145,12 @@ class Authors(WorldSettings):
         }
         erm(model, log, Training.model_validate(options | changes))
         return factors_of(model, log)
+
+    def _model(self, log: Interactions, generator: torch.Generator) -> CF | GMF:
+        """Return what is fitted, with its vectors at their start."""
+        from counterplay.models.factorization import CF
+
+        return CF(log.n_users, log.n_items, dim=self.dim, generator=generator)
 
 
 def _network(dim: int, scale: float, streams: Streams) -> tuple[Numbers, Numbers, Numbers]:

@@ -20,8 +20,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from counterplay.data.files import check_digest, digests_of, read_json, sealed
-from counterplay.data.formats import first_line
 from counterplay.data.publishing import Replaceable, new_directory
+from counterplay.data.refusals import first_line
 from counterplay.data.vocabulary import Vocabulary
 from counterplay.errors import ConfigError, DataError
 from counterplay.places import check_world

@@ -11,7 +11,7 @@ from counterplay.evaluation.estimators import ESTIMATORS, known
 from counterplay.evaluation.settings import Evaluation, OpponentSettings, Share
 from counterplay.learning.config import Game
 from counterplay.learning.methods import method_of
-from counterplay.metrics.measures import Protocol, RowMetric
+from counterplay.metrics.choices import Protocol, RowMetric
 from counterplay.models.registry import ModelName, ModelSettings
 from counterplay.runs.config import Method, RunConfig, ValidationSettings, config_of
 from counterplay.runs.defaults import training_for, validation_for

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -124,3 +125,19 @@ def test_parts_are_whole_numbers_of_the_split(make: Make) -> None:
     assert isinstance(split, cp.Split)
     assert split.part.dtype == np.int8
     assert split.counts == {"train": 3, "validation": 0, "test": 2}
+
+
+@pytest.mark.parametrize("name", ["kuairec", "kuairand"])
+def test_the_folder_that_was_unpacked_may_be_named(name: str, make: Make, tmp_path: Path) -> None:
+    folder = make(name)
+    whole = tmp_path / "unpacked"
+    whole.mkdir()
+    folder.rename(whole / "data")
+    found = cp.data.datasets.dataset_at(whole)
+    assert found is not None
+    assert found.name == name
+    both = (cp.data.read_dataset(name, place) for place in (whole, whole / "data"))
+    one, other = (each if isinstance(each, cp.Interactions) else each.interactions for each in both)
+    assert one == other
+    shutil.copytree(whole / "data", whole / "other")  # now it must be said which
+    assert cp.data.datasets.dataset_at(whole) is None

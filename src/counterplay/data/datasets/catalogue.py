@@ -270,11 +270,20 @@ def dataset(name: str) -> Dataset:
 def dataset_at(path: Path) -> Dataset | None:
     """Tell which dataset a folder or a file holds, by what its files are called."""
     if path.is_dir():
-        alike = [each for each in _ALL if _looks_like(each, path)]
+        alike = [each for each in _ALL if _home(each, path) is not None]
         named = (each for each in alike if each.name == path.resolve().name)
         return next(named, alike[0] if alike else None)
     goodreads = DATASETS["goodreads"]
     return goodreads if path.match(goodreads.marker) else None
+
+
+def _home(dataset: Dataset, folder: Path) -> Path | None:
+    """Return the folder of a dataset's files: the one named, or the one in it that has them."""
+    below = dataset.place(folder)
+    if _looks_like(dataset, folder):
+        return folder
+    alone = below.is_dir() and {each.parent for each in folder.rglob(dataset.marker)} == {below}
+    return below if alone and _looks_like(dataset, below) else None
 
 
 def _looks_like(dataset: Dataset, folder: Path) -> bool:
@@ -307,4 +316,4 @@ def read_dataset(
             f"{chosen.title} must be there to be read; found nothing at '{place}'; check the path, "
             f"or fetch it with counterplay download {name}"
         )
-    return chosen.read(place, order=order, progress=progress)
+    return chosen.read(_home(chosen, place) or place, order=order, progress=progress)

@@ -8,7 +8,7 @@ import polars as pl
 
 from counterplay.data.assembly import Features, assemble
 from counterplay.data.findings import shortened
-from counterplay.data.formats import Progress, readable
+from counterplay.data.refusals import readable
 from counterplay.data.scans import Scan, scan_separated
 from counterplay.errors import DataError
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from counterplay.data.canonical import Order
+    from counterplay.data.formats import Progress
     from counterplay.data.interactions import Interactions
 
 

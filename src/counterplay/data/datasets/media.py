@@ -8,7 +8,7 @@ import polars as pl
 
 from counterplay.data.assembly import Features, assemble
 from counterplay.data.datasets.layouts import Reading, only_file, read_separated
-from counterplay.data.formats import readable
+from counterplay.data.refusals import readable
 from counterplay.data.scans import scan_ndjson, scan_separated
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import polars as pl
 
 from counterplay.data.assembly import Features, assemble
 from counterplay.data.datasets.layouts import Reading, only_file
-from counterplay.data.formats import readable
+from counterplay.data.refusals import readable
 from counterplay.data.scans import scan_separated
 from counterplay.data.splits import TEST, TRAIN, Split
 from counterplay.errors import DataError

@@ -12,7 +12,7 @@ import polars as pl
 from counterplay.data.assembly import Features, assemble
 from counterplay.data.datasets.layouts import Reading, read_features
 from counterplay.data.findings import Step, shortened
-from counterplay.data.formats import readable
+from counterplay.data.refusals import readable
 from counterplay.data.scans import scan_separated
 from counterplay.errors import DataError
 

@@ -10,7 +10,8 @@ import polars as pl
 
 from counterplay.data.assembly import Features, assemble
 from counterplay.data.datasets.layouts import Reading, only_file, read_separated
-from counterplay.data.formats import format_of, readable
+from counterplay.data.formats import format_of
+from counterplay.data.refusals import readable
 from counterplay.data.scans import Several, scan_ndjson, scan_separated
 from counterplay.data.splits import TEST, TRAIN, Split
 from counterplay.errors import DataError

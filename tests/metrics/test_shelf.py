@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterplay.serving.shelf import Shelf
+from counterplay.metrics.shelf import Shelf
 from tests.evaluation.audience import Matrix
 
 

@@ -1,0 +1,105 @@
+"""Columns at a glance: what it refuses the reader refuses too, in the same words."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import counterplay as cp
+from counterplay.data.dialects import Dialect
+from counterplay.data.headers import check_columns, header_of
+from counterplay.data.roles import ABSENT, COLUMNS, IMPRESSION_COLUMNS
+from counterplay.errors import ConfigError, DataError
+
+WANTED = dict.fromkeys(COLUMNS) | dict.fromkeys(IMPRESSION_COLUMNS, ABSENT)
+PLAIN = "uid,sku,when\n" + "".join(f"u{n},i{n % 7},{9 * 10**8 + n}\n" for n in range(40))
+FILES: dict[str, bytes] = {
+    "plain.csv": PLAIN.encode(),
+    "mark.csv": b"\xef\xbb\xbf" + PLAIN.encode(),
+    "packed.csv.gz": gzip.compress(PLAIN.encode()),
+    "wide.csv": PLAIN.encode("utf-16"),
+    "semicolons.csv": PLAIN.replace(",", ";").encode(),
+    "tabs.tsv": PLAIN.replace(",", "\t").encode(),
+    "doubled.dat": PLAIN.replace(",", "::").encode(),
+    "returns.csv": PLAIN.replace("\n", "\r").encode(),
+    "quoted.csv": PLAIN.replace("uid,sku", '"uid","sku"').encode(),
+    "single.csv": PLAIN.replace("uid,sku", "'uid','sku'").encode(),
+    "title.csv": b"a report of sales\n\n" + PLAIN.encode(),
+    "ends.csv": PLAIN.replace("\n", ",\n").encode(),
+    "sep.csv": b"sep=;\n" + PLAIN.replace(",", ";").encode(),
+    "latin.csv": PLAIN.replace("when", "ann\xe9e").encode("latin-1"),
+    "named": PLAIN.encode(),
+    "long.csv": PLAIN.encode() + b"u1,i1,900000001\n" * 9000,
+}
+
+
+def refusal(work: Any) -> str | None:
+    try:
+        work()
+    except (DataError, ConfigError) as error:
+        return str(error)
+    return None
+
+
+def write(folder: Path, name: str) -> Path:
+    path = folder / name
+    path.write_bytes(FILES[name])
+    return path
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_can_be_read_is_not_refused(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, name)
+    quote = {"quote": "'"} if name == "single.csv" else {}
+    check_columns(path, WANTED, Dialect(**quote))
+    assert len(cp.read(path, **quote)) >= 40  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_column_that_is_not_there_is_refused_in_the_readers_words(
+    name: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path, name)
+    early = refusal(lambda: check_columns(path, WANTED | {"item": "product"}))
+    late = refusal(lambda: cp.read(path, item="product"))
+    assert late is not None
+    if name == "title.csv":  # its reader counts the fields of all records first
+        assert "found the columns 'a report of sales'" in str(early)
+    else:
+        assert early == (None if name == "latin.csv" else late)  # only all of that file tells
+
+
+def test_columns_of_parquet_are_those_of_its_schema(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    pl.DataFrame({"uid": [1], "sku": [[1, 2]], "when": [3]}).write_parquet(path)
+    assert header_of(path) == ["uid", "sku", "when"]
+    with pytest.raises(DataError, match="a column 'nobody' for the user"):
+        check_columns(path, WANTED | {"user": "nobody"})
+
+
+def test_columns_without_names_are_numbered(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("".join(f"{n},{n % 5}\n" for n in range(9)))
+    check_columns(path, WANTED | {"user": "1", "item": "2"})
+    check_columns(path, WANTED, Dialect(header=False))
+    with pytest.raises(DataError, match="a column '3' for the item; found the columns '1', '2'"):
+        check_columns(path, WANTED | {"user": "1", "item": "3"}, Dialect(header=False))
+
+
+def test_what_a_glance_cannot_tell_is_left_to_the_reader(tmp_path: Path) -> None:
+    (tmp_path / "log.ndjson").write_text('{"uid": 1, "sku": 2}\n')
+    (tmp_path / "log.csv.zip").write_bytes(b"PK\x03\x04")
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(PLAIN.encode())[:30])
+    (tmp_path / "parts").mkdir()
+    for name in ("log.ndjson", "log.csv.zip", "cut.csv.gz", "parts", "*.csv"):
+        check_columns(tmp_path / name, WANTED | {"user": "nobody"})
+    check_columns(write(tmp_path, "plain.csv"), WANTED | {"user": "nobody"}, kind="ml-1m")
+
+
+def test_a_second_table_may_have_usual_names(tmp_path: Path) -> None:
+    path = write(tmp_path, "plain.csv")
+    check_columns(path, WANTED | {"item": "product"}, second=True)
