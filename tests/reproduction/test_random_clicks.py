@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import counterplay as cp
+from counterplay.evaluation.settings import Evaluation
 from reproduction import random_clicks, trial_candidates
 from reproduction.datasets import Place
 from reproduction.random_clicks import _clearly_wrong, judge_by_random_clicks, page
@@ -22,6 +24,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial_candidates, "TRAINED", trained)
     monkeypatch.setattr(trial_candidates, "_MOST_EPOCHS", 2)
     monkeypatch.setattr(random_clicks, "_NAMES", tuple(trained))
+    short = partial(Evaluation, opponent={"epochs": 3}, n_resamples=200)
+    monkeypatch.setattr(random_clicks, "Evaluation", short)
 
 
 def logs() -> tuple[cp.Interactions, cp.Interactions]:

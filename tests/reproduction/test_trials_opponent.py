@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from counterplay.evaluation.settings import Evaluation
 from reproduction import trial_candidates, trial_worlds, trials, trials_opponent
 from reproduction.datasets import Place
 from reproduction.trial_worlds import trial_world
@@ -23,6 +25,8 @@ def world() -> dict[str, Any]:
         patched.setattr(trial_candidates, "TRAINED", TRAINED)
         patched.setattr(trial_candidates, "_MOST_EPOCHS", 2)
         patched.setattr(trial_worlds, "SIZE", SMALL)
+        short = partial(Evaluation, opponent={"epochs": 3}, n_resamples=200)
+        patched.setattr(trials_opponent, "Evaluation", short)
         return judge_opponent(trial_world("history", 3), 3)
 
 
