@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -70,3 +73,21 @@ def test_auto_is_lazy_for_large_tables_alone(monkeypatch: pytest.MonkeyPatch) ->
         tables = {id(model.user.own): "user", id(model.item.own): "item"}
         optimizer = Optimizer(model, rate=0.1, kind=kind)  # type: ignore[arg-type]
         assert sorted(tables[id(each)] for each in optimizer.lazy_tables) == sorted(expected)
+
+
+@pytest.mark.parametrize("kind", ["dense", "lazy"])
+def test_learning_and_keeping_its_state_do_not_load_the_compiler(kind: OptimizerName) -> None:
+    """It takes longer to load than a small log to learn; torch's own optimizers load it."""
+    script = f"""
+import sys, torch
+from counterplay.learning.optimizers import Optimizer
+from counterplay.models.factorization import GMF
+model = GMF(4, 5, dim=3)
+optimizer = Optimizer(model, rate=0.01, l2=0.1, kind="{kind}")
+optimizer.step(model(torch.arange(4), torch.zeros(4, 1, dtype=torch.int64)).sum())
+for part in optimizer.parts:
+    part.load_state_dict(part.state_dict())
+print("torch._dynamo" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr

@@ -9,6 +9,7 @@ same data they reach the same quality, not the same numbers.
 from __future__ import annotations
 
 from contextlib import nullcontext
+from inspect import unwrap
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -73,7 +74,7 @@ class Optimizer:
         filled = [group for group in groups if group["params"]]
         self.parts: list[torch.optim.Optimizer] = []
         if filled:
-            self.parts.append(torch.optim.Adam(filled, lr=rate, fused=True))
+            self.parts.append(_Adam(filled, lr=rate, fused=True))
         if self.lazy_tables:
             self.parts.append(LazyAdam(self.lazy_tables, rate=rate, l2=l2))
         self._exchange: Exchange | None = None
@@ -116,7 +117,21 @@ class Optimizer:
         return float(torch.stack(squares).sum().sqrt()) if squares else 0.0
 
 
-class LazyAdam(torch.optim.Optimizer):
+class _Uncompiled(torch.optim.Optimizer):
+    """What torch hides from its compiler, unhidden: hiding it loads the compiler, which is slow."""
+
+    add_param_group = unwrap(torch.optim.Optimizer.add_param_group)
+    state_dict = unwrap(torch.optim.Optimizer.state_dict)
+    load_state_dict = unwrap(torch.optim.Optimizer.load_state_dict)
+
+
+class _Adam(_Uncompiled, torch.optim.Adam):
+    """Adam of whole tables."""
+
+    step = torch.no_grad()(unwrap(torch.optim.Adam.step))
+
+
+class LazyAdam(_Uncompiled):
     """Adam for tables with sparse gradients: only rows that a batch touches move.
 
     The touched rows and their moments are gathered into small dense blocks, moved by Adam's fused
