@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from counterplay.data.interactions import Interactions
     from counterplay.data.jobs import Job, Result
-    from counterplay.metrics.measures import RowMetric
+    from counterplay.metrics.choices import RowMetric
     from counterplay.models.scorer import Scorer
     from counterplay.runs.config import RunConfig
     from counterplay.simulation.world import World

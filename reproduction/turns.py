@@ -69,4 +69,5 @@ class Turns(Acl):
             return 1 / self.link(g, y, learn=learn)
         intercept, slope, outcome = self.link.coefficients(learn=learn)
         z = intercept + (slope + (0.0 if outcome is None else outcome) * y) * g
-        return 1 / torch.sigmoid(z.clamp(min=self.link.least))
+        q: Tensor = torch.sigmoid(z.clamp(min=self.link.least))
+        return 1 / q

@@ -54,9 +54,9 @@ def write(folder: Path, name: str) -> Path:
 @pytest.mark.parametrize("name", FILES)
 def test_what_can_be_read_is_not_refused(name: str, tmp_path: Path) -> None:
     path = write(tmp_path, name)
-    quote = {"quote": "'"} if name == "single.csv" else {}
-    check_columns(path, WANTED, Dialect(**quote))
-    assert len(cp.read(path, **quote)) >= 40  # type: ignore[arg-type]
+    quote = "'" if name == "single.csv" else None
+    check_columns(path, WANTED, Dialect(quote=quote))
+    assert len(cp.read(path, quote=quote)) >= 40
 
 
 @pytest.mark.parametrize("name", FILES)

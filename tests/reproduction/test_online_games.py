@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from counterplay.data.jobs import Results
-from counterplay.evaluation.settings import Evaluation
+from counterplay.evaluation.settings import Evaluation, OpponentSettings
 from counterplay.seeding import Streams
 from counterplay.simulation.synthetic import Synthetic
 from counterplay.simulation.writing import split_of
@@ -36,7 +36,7 @@ SMALL = {"n_users": 80, "n_items": 60, "n_shown": 9.0, "mean_relevance": 0.5}
 def result() -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(online_games, "SIZE", SMALL)
-        short = partial(Evaluation, opponent={"epochs": 3})
+        short = partial(Evaluation, opponent=OpponentSettings(epochs=3))
         patch.setattr(online_games, "Evaluation", short)
         job = GamesJob(preset="mild", epochs=2, patience=2)
         return execute(job, Place(Path(), Path())) | {"seconds": 2.0}

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import counterplay as cp
-from counterplay.evaluation.settings import Evaluation
+from counterplay.evaluation.settings import Evaluation, OpponentSettings
 from reproduction import random_clicks, trial_candidates
 from reproduction.datasets import Place
 from reproduction.random_clicks import _clearly_wrong, judge_by_random_clicks, page
@@ -24,7 +24,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial_candidates, "TRAINED", trained)
     monkeypatch.setattr(trial_candidates, "_MOST_EPOCHS", 2)
     monkeypatch.setattr(random_clicks, "_NAMES", tuple(trained))
-    short = partial(Evaluation, opponent={"epochs": 3}, n_resamples=200)
+    short = partial(Evaluation, opponent=OpponentSettings(epochs=3), n_resamples=200)
     monkeypatch.setattr(random_clicks, "Evaluation", short)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counterplay.evaluation.settings import Evaluation
+from counterplay.evaluation.settings import Evaluation, OpponentSettings
 from reproduction import trial_candidates, trial_worlds, trials, trials_opponent
 from reproduction.datasets import Place
 from reproduction.trial_worlds import trial_world
@@ -25,7 +25,7 @@ def world() -> dict[str, Any]:
         patched.setattr(trial_candidates, "TRAINED", TRAINED)
         patched.setattr(trial_candidates, "_MOST_EPOCHS", 2)
         patched.setattr(trial_worlds, "SIZE", SMALL)
-        short = partial(Evaluation, opponent={"epochs": 3}, n_resamples=200)
+        short = partial(Evaluation, opponent=OpponentSettings(epochs=3), n_resamples=200)
         patched.setattr(trials_opponent, "Evaluation", short)
         return judge_opponent(trial_world("history", 3), 3)
 

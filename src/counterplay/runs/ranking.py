@@ -94,8 +94,9 @@ class Ranking:
         """
         path = self._kept(name, given) if isinstance(given, pl.DataFrame) else Path(given)
         source = Source.of(path, data, prints, next(iter(seen)))
-        whole = shelf is None or shelf.is_whole
-        is_open = None if whole else _put(self.place, "open", shelf.open)
+        is_open = None
+        if shelf is not None and not shelf.is_whole:
+            is_open = _put(self.place, "open", shelf.open)
         return _ByJobs(self, name, scores, source, seen, is_open)
 
     def _kept(self, name: str, table: pl.DataFrame) -> Path:
