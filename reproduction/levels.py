@@ -195,7 +195,7 @@ def page(result: dict[str, Any]) -> str:
         lines += [f"|---|{'---|' * len(heads)}", f"| {' | '.join(first)} | | | |"]
         for variant, each in result[part].items():
             cells = [_ends(each["levels"][name]) for name in MODELS]
-            cells += [_ends(each["above popularity"]), f"{each['gap']:.1f}"]
+            cells += [_ends(each["above popularity"], "+"), f"{each['gap']:.1f}"]
             cells += [_ends(each["levels"][name]) for name in (CLICKS, RATED)]
             lines.append(f"| {variant} | {' | '.join(cells)} |")
     return "\n".join([*lines, "", f"Nearest of those tried: {result['nearest']}."]) + "\n"
@@ -205,7 +205,8 @@ def _level(name: str, found: dict[str, Any]) -> str:
     return f"{name} {_ends(found)}"
 
 
-def _ends(found: dict[str, Any]) -> str:
+def _ends(found: dict[str, Any], sign: str = "") -> str:
     low, high = found["low"], found["high"]
-    ends = f" [{low:.1f}, {high:.1f}]" if found["n"] > 2 else ""  # two say nothing of a spread
-    return f"{found['value']:.1f}{ends}"
+    # Two worlds say nothing of a spread.
+    ends = f" [{low:{sign}.1f}, {high:{sign}.1f}]" if found["n"] > 2 else ""
+    return f"{found['value']:{sign}.1f}{ends}".replace("-", "−")

@@ -247,8 +247,9 @@ def _published(cells: Sequence[Mapping[str, Any]]) -> list[str]:
         "",
         "The last item of each user. None has exactly this protocol; the last column says what "
         "differs; besides, none of them uses features. Full-ranking figures of GMF, MLP or NCF for "
-        "the last item could not be found with a source to check; Anelli et al. 2022 (arXiv "
-        "2203.01155) rank all items, but split otherwise, so their figures are not comparable.",
+        "the last item could not be found with a source to check. RecBole's, of another split, "
+        "stand beside ours by that split [on a page of their own](published.md); Anelli et al. "
+        "2022 (arXiv 2203.01155) split otherwise again, so their figures are not comparable.",
         "",
         "| published | protocol | Hit@10 | NDCG@10 | ours, tuned | Hit@10 | NDCG@10 | source | "
         "what differs |",

@@ -187,3 +187,8 @@ def test_kinds_of_events_that_are_taken_alike_are_said(tmp_path: Path) -> None:
     said = look(path, Preparation(time="when")).summary()
     assert said["not taken"] == "'event'; rows are taken whatever their 'event'"
     assert said["times"].endswith("; dates in ISO 8601")
+
+
+def test_what_was_taken_is_said_once(orders: Path) -> None:
+    said = look(orders).summary()
+    assert sum("took user from 'CustomerID'" in text for text in said.values()) == 1

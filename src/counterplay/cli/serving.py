@@ -146,7 +146,7 @@ def recommend(
             out,
             shards=launching.shards_for(shards, workers, ray=ray),
             executor=executor,
-            progress=lambda _, done, total: bar(done, total, f"{what}, jobs of users"),
+            progress=lambda _, done, total: bar(done, total, what, unit="jobs"),
         ) as ranking,
     ):
         result = shipping.recommend(

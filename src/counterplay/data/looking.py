@@ -66,7 +66,8 @@ class Look(Shown, Convertible):
         if self.not_taken:
             rows["not taken"] = _others(self.not_taken)
         rows["times"] = self.times or "none"
-        rows |= {f"step {number}": step for number, step in enumerate(self.steps, start=1)}
+        steps = [step for step in self.steps if step != f"columns: {rows['columns']}"]
+        rows |= {f"step {number}": step for number, step in enumerate(steps, start=1)}
         if self.question:
             rows["question"] = self.question
         return rows | ({"otherwise": self.command} if self.command else {})

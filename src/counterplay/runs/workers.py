@@ -59,10 +59,10 @@ def _joined() -> tuple[int, int, Any, float]:
             f"a worker needs its place among the others in numbers; found {found}; start workers "
             "with --workers, or with torchrun"
         ) from None
-    found: list[Any] = []
+    met: list[Any] = []
     # What asks a store whose host stands still waits for ever: so do not wait for it here.
-    signs.within(2 * seconds, lambda: found.append(_met(rank, size, timedelta(seconds=seconds))))
-    store = found[0] if found else "worker 0 does not answer"
+    signs.within(2 * seconds, lambda: met.append(_met(rank, size, timedelta(seconds=seconds))))
+    store = met[0] if met else "worker 0 does not answer"
     if isinstance(store, str):
         raise LostWorkerError(
             f"all {size} workers must meet within {seconds:g} seconds; found worker {rank} of them "
