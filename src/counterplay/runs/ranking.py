@@ -94,8 +94,8 @@ class Ranking:
         """
         path = self._kept(name, given) if isinstance(given, pl.DataFrame) else Path(given)
         source = Source.of(path, data, prints, next(iter(seen)))
-        whole = shelf is None or shelf.is_whole
-        is_open = None if whole else _put(self.place, "open", shelf.open)
+        some = None if shelf is None or shelf.is_whole else shelf
+        is_open = None if some is None else _put(self.place, "open", some.open)
         return _ByJobs(self, name, scores, source, seen, is_open)
 
     def _kept(self, name: str, table: pl.DataFrame) -> Path:
