@@ -210,10 +210,11 @@ def _share(wrong: Floats, decided: Floats) -> float | None:
 
 def _shares(wrong: Floats, decided: Floats) -> Floats:
     """Return Σ wrong / Σ decided of resampled worlds: always the same ones, so that they pair."""
+    if len(decided) < _FEW_WORLDS:
+        return np.full(_RESAMPLES, np.nan)
     drawn = np.random.default_rng(0).integers(len(decided), size=(_RESAMPLES, len(decided)))
     below = decided[drawn].sum(axis=1)
-    found: Floats = np.where(below > 0, wrong[drawn].sum(axis=1) / np.maximum(below, 1), np.nan)
-    return found if len(decided) >= _FEW_WORLDS else found * np.nan
+    return np.where(below > 0, wrong[drawn].sum(axis=1) / np.maximum(below, 1), np.nan)
 
 
 def _interval(resampled: Floats) -> tuple[float | None, float | None]:

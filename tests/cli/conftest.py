@@ -32,6 +32,13 @@ def wait_for(process: subprocess.Popen[Any], happened: Callable[[], bool]) -> No
             return
 
 
+def said_at_last(err: str) -> str:
+    """Return the one sentence of ours; slow jobs are told of before it, a line each."""
+    *before, last = err.splitlines()
+    assert all(" jobs, " in line and line.endswith(" left") for line in before), err
+    return last
+
+
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr(console.out, "_width", 200)

@@ -12,7 +12,7 @@ import pytest
 import counterplay as cp
 from counterplay.runs.config import run_config
 
-from .conftest import Run, wait_for
+from .conftest import Run, said_at_last, wait_for
 
 pytestmark = pytest.mark.filterwarnings("ignore::counterplay.CounterplayWarning")
 
@@ -94,10 +94,8 @@ def test_an_evaluation_that_is_ended_goes_on(
     _, said = process.communicate()
     assert process.returncode == (-number if number == signal.SIGKILL else 128 + number)
     if number != signal.SIGKILL:
-        last = said.splitlines()[-1]  # slow jobs are told of before it
-        assert last == "counterplay: interrupted; give the same command again to go on"
-        assert said.count("counterplay: ") == 1
-        assert "Traceback" not in said
+        told = "counterplay: interrupted; give the same command again to go on"
+        assert said_at_last(said) == told
     assert not out.exists()
     assert any(work.glob("jobs/ranks*.json"))
     assert run(*command, "--out", out).code == 0

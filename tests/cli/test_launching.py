@@ -31,7 +31,7 @@ def command(*arguments: object) -> list[str]:
 
 @pytest.fixture
 def quick() -> dict[str, str]:
-    return os.environ | {"OMP_NUM_THREADS": "1", "COUNTERPLAY_TIMEOUT": "20"}
+    return os.environ | {"OMP_NUM_THREADS": "1", "COUNTERPLAY_TIMEOUT": "60"}
 
 
 @pytest.mark.parametrize("items", ["--copy-items", "--own-items"])
@@ -144,6 +144,6 @@ def test_somebody_speaks_for_workers_who_end_without_a_word(
 
     monkeypatch.setattr(launching, "_start", start)
     with pytest.raises(typer.Exit) as ended:
-        launching.launch(2, 2)
+        launching.launch(2, 8)
     assert ended.value.exit_code == 143
     assert capsys.readouterr().err == "counterplay: worker 1 ended with exit code 143\n"

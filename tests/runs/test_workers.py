@@ -85,6 +85,22 @@ def test_the_first_worker_waits_until_its_refusal_is_heard(both: tuple[Workers, 
     assert first.signs._ended.is_set()
 
 
+def test_the_first_worker_leaves_after_the_others(
+    both: tuple[Workers, Workers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store goes with it, and what others still have to read there."""
+    monkeypatch.setattr(signs, "STILL", 60.0)
+    first, second = both
+    leaving = threading.Thread(target=first.signs.left)
+    leaving.start()
+    leaving.join(0.2)
+    assert leaving.is_alive()
+    assert not first.signs._ended.is_set()
+    second.signs.left()
+    leaving.join()
+    assert first.signs._ended.is_set()
+
+
 def test_a_store_that_never_answers_holds_nobody(quick: None) -> None:
     class Silent:
         def set(self, *_: Any) -> None:

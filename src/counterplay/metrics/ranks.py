@@ -168,8 +168,7 @@ def in_parts(
     """
     size = at_once or rows_at_once(len(users), n_scores, memory)
     most = _fitting(n_scores, memory) // size
-    parts = _parts(users, size)
-    for (place, _), found in in_threads(lambda part: work(*part), parts, most):
+    for (place, _), found in in_threads(lambda part: work(*part), _parts(users, size), most):
         yield place, found
 
 

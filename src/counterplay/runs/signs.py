@@ -97,23 +97,32 @@ class Signs:
                 within(BEAT, lambda: self._store.set(f"refused/{self.rank}", said))
             within(BEAT, lambda: self._store.set(f"failed/{self.rank}", f"stopped: {words}"))
             if refused and not self.rank:
-                within(2 * STILL, self._await_others)
+                within(2 * STILL, self._await_hearing)
         self._ended.set()
 
-    def _await_others(self) -> None:
-        """Stay until the others know: the store goes with the first worker."""
+    def _await_hearing(self) -> None:
+        """Stay until the others know what was refused."""
         if dist.is_initialized():
             dist.destroy_process_group()  # then they notice
-        others = [f"heard/{rank}" for rank in range(1, self.size)]
+        self._await_others("heard")
+
+    def _await_others(self, sign: str) -> None:
+        """Stay until the others have left a sign: the store goes with the first worker."""
+        others = [f"{sign}/{rank}" for rank in range(1, self.size)]
         end = time.monotonic() + STILL
         while others and not self._store.check(others) and time.monotonic() < end:
             time.sleep(BEAT / 20)
 
     def left(self) -> None:
-        """Leave the group when all is done."""
+        """Leave the group when all is done; the first worker after all others."""
+        if self.rank:
+            within(BEAT, lambda: self._store.set(f"left/{self.rank}", ""))
+        else:
+            within(2 * STILL, lambda: self._await_others("left"))
         self._ended.set()
         self._heart.join(BEAT)
-        dist.destroy_process_group()
+        if dist.is_initialized():
+            dist.destroy_process_group()
 
     def _live(self) -> None:
         parent = os.environ.get(PARENT)
