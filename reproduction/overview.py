@@ -109,7 +109,8 @@ CLAIMS = (
         (MIDDLE,),
         "α is best neither too big nor too small",
         "curves only (figure A.4)",
-        "Where weights are alike, α has nothing to weigh; one seed decides nothing.",
+        "Where weights are alike, α has nothing to weigh; in `stable`, where they are not, the "
+        "largest α tried is better than the middle one.",
         "[A.4](figure-a4.md)",
     ),
     Claim(
