@@ -197,8 +197,8 @@ def _levels(folder: Path) -> str:
         "| The levels of the baselines, Hit@10 as the code computes it | Pop 33.8, CF 38.3, MLP "
         f"39.4, GMF 39.0 | {', '.join(said)} |  | {sum(near)} of {len(near)} within {_NEAR} "
         "points | No stated fact puts popularity below the others: in ten epochs of nine steps no "
-        "model learns much more than popularity. No setting was chosen to come nearer; what others "
-        "come to was [measured](../../reproduction/results/levels.md). | "
+        "model learns much more than popularity. No setting was chosen to come nearer: of those "
+        "[tried](../../reproduction/results/levels.md) none does. | "
         "[authors](table1-authors.md) |"
     )
 
