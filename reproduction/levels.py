@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from reproduction.datasets import Place
 
 SOURCES: tuple[str, ...] = ("ml-1m",)
-CHOICE, REPORT = range(100, 102), range(10)
+CHOICE, REPORT = range(100, 102), range(5)
 MODELS: tuple[ModelName, ...] = ("pop", "cf", "mlp", "gmf")
 CLICKS, RATED = "clicks", "rated"  # rankings by P(click), and by how often MovieLens has an item
 STATED = "as stated"
@@ -164,7 +164,10 @@ def summarised(jobs: Sequence[LevelsJob], results: Sequence[Result]) -> dict[str
         rest = [fmean(each[name] for name in MODELS[1:]) - each["pop"] for each in own]
         gap = max(abs(levels[name]["value"] - value) for name, value in PAPER.items())
         above = mean_over_repetitions(rest)
-        found[variant] = {"levels": levels, "above popularity": above, "gap": gap, "n": len(own)}
+        worlds = [{name: each[name] for name in levels} for each in own]
+        found[variant] = {
+            "levels": levels, "above popularity": above, "gap": gap, "n": len(own), "worlds": worlds
+        }  # fmt: skip
     return found
 
 

@@ -66,9 +66,8 @@ class Turns(Acl):
     def weights(self, g: Tensor, y: Tensor, *, learn: bool = True) -> Tensor:
         """Return 1 / G of scores and outcomes `[B, K]`; unless `learn`, β gets no gradient."""
         if not self.config.product:
-            weights: Tensor = 1 / self.link(g, y, learn=learn)
-            return weights
+            propensities: Tensor = self.link(g, y, learn=learn)
+            return 1 / propensities
         intercept, slope, outcome = self.link.coefficients(learn=learn)
         z = intercept + (slope + (0.0 if outcome is None else outcome) * y) * g
-        q: Tensor = torch.sigmoid(z.clamp(min=self.link.least))
-        return 1 / q
+        return 1 / torch.sigmoid(z.clamp(min=self.link.least))

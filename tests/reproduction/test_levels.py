@@ -55,7 +55,7 @@ def test_a_world_is_measured_by_all_rankings(
     log: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(levels, "whole", lambda *_: log)
-    small: Any = {"n_users": 30, "n_items": 25, "dim": 2, "epochs": 2, "epsilon": 1.0}
+    small: dict[str, Any] = {"n_users": 30, "n_items": 25, "dim": 2, "epochs": 2, "epsilon": 1.0}
     monkeypatch.setitem(VARIANTS, "small", small)
     found = measured(LevelsJob(variant="small", seed=1), Place(tmp_path, tmp_path))
     assert set(found) == {"n", "seconds", *MODELS, CLICKS, RATED}
