@@ -114,7 +114,7 @@ def parts(user: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.int8]
     """
     n = np.bincount(user)
     tenth = np.maximum((TENTH * n).astype(np.int64), 1)[user]
-    order = np.lexsort([rng.random(len(user)), user])
+    order = np.lexsort((rng.random(len(user)), user))
     place = np.empty(len(user), dtype=np.int64)
     place[order] = np.arange(len(user)) - (np.cumsum(n) - n)[user]
     return np.where(place < tenth, 2, np.where(place < 2 * tenth, 1, 0)).astype(np.int8)
