@@ -60,8 +60,8 @@ def refuse_pipe(path: Path) -> None:
     """Refuse what can be read only once."""
     if path.exists() and not path.is_file():
         raise DataError(
-            f"a table must be a file, which is read more than once; found a pipe at '{path}'; write "
-            "a file, or pipe a log into the command and name it '-'"
+            f"a table must be a file, which is read more than once; found a pipe at '{path}'; "
+            "write a file, or pipe a log into the command and name it '-'"
         )
 
 
