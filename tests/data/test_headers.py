@@ -97,7 +97,8 @@ def test_what_a_glance_cannot_tell_is_left_to_the_reader(tmp_path: Path) -> None
     (tmp_path / "log.csv.zip").write_bytes(b"PK\x03\x04")
     (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(PLAIN.encode())[:30])
     (tmp_path / "parts").mkdir()
-    for name in ("log.ndjson", "log.csv.zip", "cut.csv.gz", "parts", "*.csv"):
+    (tmp_path / "LOG.CSV.ZIP").write_bytes(b"PK\x03\x04")
+    for name in ("log.ndjson", "log.csv.zip", "LOG.CSV.ZIP", "cut.csv.gz", "parts", "*.csv"):
         check_columns(tmp_path / name, WANTED | {"user": "nobody"})
     check_columns(write(tmp_path, "plain.csv"), WANTED | {"user": "nobody"}, kind="ml-1m")
 
@@ -184,3 +185,10 @@ def test_a_pipe_with_a_name_is_refused_and_not_waited_for(
     check_columns(path, WANTED)
     with pytest.raises(DataError, match="found a pipe at"):
         cp.read(path, format=said)
+
+
+def test_packed_files_are_read_whatever_the_case_of_their_ending(tmp_path: Path) -> None:
+    path = tmp_path / "LOG.CSV.GZ"
+    path.write_bytes(gzip.compress(PLAIN.encode()))
+    assert header_of(path) == ["uid", "sku", "when"]
+    assert len(cp.read(path)) == 40

@@ -50,7 +50,7 @@ def check_columns(
     found = _glance(path, said.checked(), wanted, kind)
     if found is not None:
         numbered = {role: name or found.numbered.get(role) for role, name in wanted.items()}
-        columns_of(numbered, found.names, second=second, quantities=True)
+        columns_of(numbered, found.names, second=second)
 
 
 def _glance(
