@@ -164,3 +164,10 @@ def test_a_wrong_setting_or_column_is_told_before_anything_slow_is_loaded(folder
         assert (words, code, said.count("\n")) == (words, 2, 1)
         assert WRONG_WORDS[words] in said
         assert (words, modules & SLOW) == (words, set())
+
+
+def test_a_log_beside_impressions_may_have_a_column_of_random_rows(tmp_path: Path) -> None:
+    (tmp_path / "clicks.csv").write_text("uid,sku,random\n1,2,1\n2,3,0\n1,3,0\n")
+    (tmp_path / "shown.csv").write_text("uid,sku\n1,2\n2,3\n")
+    told = loaded(tmp_path, ["look clicks.csv --impressions shown.csv"])
+    assert [(code, "random rows must say" in said) for _, code, said, _ in told] == [(0, False)]

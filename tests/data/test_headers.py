@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import counterplay as cp
 from counterplay.data.dialects import Dialect
+from counterplay.data.formats import FileFormat
 from counterplay.data.headers import check_columns, header_of
 from counterplay.data.roles import ABSENT, COLUMNS, IMPRESSION_COLUMNS
 from counterplay.errors import ConfigError, DataError
@@ -95,7 +97,8 @@ def test_what_a_glance_cannot_tell_is_left_to_the_reader(tmp_path: Path) -> None
     (tmp_path / "log.csv.zip").write_bytes(b"PK\x03\x04")
     (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(PLAIN.encode())[:30])
     (tmp_path / "parts").mkdir()
-    for name in ("log.ndjson", "log.csv.zip", "cut.csv.gz", "parts", "*.csv"):
+    (tmp_path / "LOG.CSV.ZIP").write_bytes(b"PK\x03\x04")
+    for name in ("log.ndjson", "log.csv.zip", "LOG.CSV.ZIP", "cut.csv.gz", "parts", "*.csv"):
         check_columns(tmp_path / name, WANTED | {"user": "nobody"})
     check_columns(write(tmp_path, "plain.csv"), WANTED | {"user": "nobody"}, kind="ml-1m")
 
@@ -103,3 +106,89 @@ def test_what_a_glance_cannot_tell_is_left_to_the_reader(tmp_path: Path) -> None
 def test_a_second_table_may_have_usual_names(tmp_path: Path) -> None:
     path = write(tmp_path, "plain.csv")
     check_columns(path, WANTED | {"item": "product"}, second=True)
+
+
+ODD: dict[str, tuple[str, dict[str, str]]] = {  # names as only the parser knows them
+    "twice": (PLAIN.replace("when", "sku"), {"item": "sku_duplicated_0"}),
+    "blank before": (PLAIN.replace("uid", '"uid" '), {"user": '"uid" '}),
+    "quotes within": (PLAIN.replace("uid", '"u""id"'), {"user": 'u""id'}),
+    "escaped": ('"uid","my \\"sku\\"","when"\n' + PLAIN[13:], {"item": 'my "sku"'}),
+    "long": (PLAIN.replace("when", f'"{"n" * 140_000}"'), {"time": "n" * 140_000}),
+    "marked twice": (f"\ufeff\ufeff{PLAIN}", {"user": "\ufeffuid"}),
+    "far below": ("\n" * 140 + PLAIN, {}),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_names_that_only_the_parser_knows_are_left_to_it(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    text, said = ODD[name]
+    path.write_text(text)
+    assert len(cp.read(path, **said)) == 40  # type: ignore[arg-type]
+    check_columns(path, WANTED | said)
+
+
+@pytest.mark.parametrize("text", ["sep=;", "sep=;\n", "\n", "\n \n", "\ufeff"])
+def test_a_file_without_a_header_is_left_to_its_reader(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(text)
+    early = refusal(lambda: check_columns(path, WANTED))
+    assert early in (None, refusal(lambda: cp.read(path)))
+
+
+def test_quotes_enclose_names_or_only_the_parser_knows_them(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    for header, names in {
+        '"uid",sku,"when"': ["uid", "sku", "when"],
+        "uid,sku,": ["uid", "sku", ""],
+        'u"i"d,sku,when': None,
+        '"ui,d",sku': None,
+        "uid,sku,sku": None,
+        '5",uid,"sku\n"': None,
+    }.items():
+        path.write_text(f"{header}\n{PLAIN[13:]}")
+        assert header_of(path) == names, header
+
+
+def test_what_folders_say_of_parquet_is_left_to_its_reader(tmp_path: Path) -> None:
+    path = tmp_path / "clicked=1" / "log.parquet"
+    path.parent.mkdir()
+    rows = {"uid": [1, 2, 1], "sku": [1, 2, 2], "random": [1, 1, 0]}
+    pl.DataFrame(rows).write_parquet(path)
+    check_columns(path, WANTED | {"clicked": "clicked", "random": "random"})
+    assert len(cp.read(path, clicked="clicked", random="random")) == 3
+
+
+def test_only_a_folder_of_the_files_own_path_says_values(tmp_path: Path) -> None:
+    path = tmp_path / "a=b.parquet"
+    pl.DataFrame({"uid": [1], "sku": [1]}).write_parquet(path)
+    assert header_of(path) == ["uid", "sku"]
+
+
+def test_standard_input_is_no_file_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("-").write_text("a,b\n1,2\n")
+    check_columns(Path("-"), WANTED)
+    with pytest.raises(DataError, match="a column for the user"):
+        check_columns(tmp_path / "-", WANTED)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+@pytest.mark.parametrize("said", [None, "csv"])
+def test_a_pipe_with_a_name_is_refused_and_not_waited_for(
+    said: FileFormat | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "log.csv"
+    os.mkfifo(path)
+    check_columns(path, WANTED)
+    with pytest.raises(DataError, match="found a pipe at"):
+        cp.read(path, format=said)
+
+
+def test_packed_files_are_read_whatever_the_case_of_their_ending(tmp_path: Path) -> None:
+    path = tmp_path / "LOG.CSV.GZ"
+    path.write_bytes(gzip.compress(PLAIN.encode()))
+    assert header_of(path) == ["uid", "sku", "when"]
+    assert len(cp.read(path)) == 40

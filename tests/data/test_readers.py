@@ -105,7 +105,8 @@ def test_ids_in_two_unicode_forms_stay_two_and_are_told(typed: bool, tmp_path: P
     assert step.counts == {"ids": 2}
     assert r"column 'user' differ" in step.text
     assert r"'cafe\u0301' and 'caf\xe9'" in step.text
-    plain = cp.read({"user": ["\u00e9", "\u00fc", "e"], "item": list("abc")})
+    others = ["\u00e9", "\u00fc", "e", "\u2460\u00e9", "1\u00e9"]  # a circled 1 is not a 1
+    plain = cp.read({"user": others, "item": list("abcde")})
     assert "forms" not in {each.kind for each in plain.steps}
 
 

@@ -52,7 +52,17 @@ def format_of(path: Path) -> FileFormat:
         raise no_file(path)
     if path.is_dir():
         raise DataError(f"a table must be a file; found the folder '{path}'; name a file in it")
+    refuse_pipe(path)
     return known_format(path) or _format_within(path)
+
+
+def refuse_pipe(path: Path) -> None:
+    """Refuse what can be read only once."""
+    if path.exists() and not path.is_file():
+        raise DataError(
+            f"a table must be a file, which is read more than once; found a pipe at '{path}'; "
+            "write a file, or pipe a log into the command and name it '-'"
+        )
 
 
 def known_format(path: Path) -> FileFormat | None:

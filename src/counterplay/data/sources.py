@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from counterplay.data.findings import Step
-from counterplay.data.formats import FileFormat, format_of, known_format
+from counterplay.data.formats import FileFormat, format_of, known_format, refuse_pipe
 from counterplay.data.refusals import first_line
 from counterplay.data.scratch import UNPACKED, Scratch, unpacked
 from counterplay.errors import CounterplayError, DataError
@@ -150,6 +150,7 @@ def _found(path: Path, steps: list[Step]) -> list[Path]:
         if not found:
             raise DataError(f"a pattern must fit a file; found none for '{path}'; check the path")
         return found
+    refuse_pipe(path)
     return [path]
 
 
