@@ -82,6 +82,19 @@ def test_claims_of_the_first_table_compare_with_the_base_and_with_ps() -> None:
     assert weighted["value"] == pytest.approx(1.55)
 
 
+def test_the_game_as_the_code_plays_it_is_held_against_the_same() -> None:
+    values = {"0": 10.0, "1": 11.0}
+    cells = [
+        cell("gmf", "", values),
+        cell("acl-gmf", "paper", values, swept={"code": 1.0, "product": 1.0, "turns": 1.0}),
+        cell("acl-gmf", "paper", values, swept={"code": 1.0, "lazy": 1.0}),
+    ]
+    found = claims_of("table1-authors", cells)
+    assert [(each["claim"], each["first"]) for each in found] == [
+        (BEATS_BASE, "acl-gmf, paper (product 1, turns 1)")
+    ]
+
+
 def test_claims_of_the_second_table_have_a_margin() -> None:
     values = {"0": 10.0, "1": 10.0, "2": 10.0}
     close = {"0": 9.7, "1": 9.8, "2": 9.75}

@@ -10,7 +10,7 @@ import pytest
 from counterplay.data.jobs import Results
 from reproduction.datasets import Place
 from reproduction.jobs import Plan, WorldJob
-from reproduction.on_trial import EstimatorTable, squared_errors
+from reproduction.on_trial import EstimatorTable, _seconds, squared_errors
 from reproduction.page import markdown
 from reproduction.reproduce import Reproduction
 
@@ -74,3 +74,13 @@ def test_claims_are_judged_world_by_world(
     assert "| robust-shared | item | 0.01 | 1.00 [1.00, 1.00] | +1.00 |" in page
     assert "The rest would take 6 s." in page
     assert result["jobs"]["done"] == 3
+
+
+def test_a_world_takes_what_its_family_takes_where_one_is_done() -> None:
+    families = ("synthetic", "synthetic", "ml-100k")
+    worlds = [WorldJob(family=each, seed=seed) for seed, each in enumerate(families)]
+    done = [
+        (job, {"seconds": seconds}) for job, seconds in zip(worlds, (1.0, 3.0, 8.0), strict=True)
+    ]
+    found = [_seconds(family, done) for family in ("synthetic", "ml-100k", "ml-1m")]
+    assert found == [2.0, 8.0, 4.0]

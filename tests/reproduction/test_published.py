@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import counterplay as cp
-from counterplay.metrics.ranks import Ranks
+from counterplay.metrics.ranks import Ranks, full_ranks
 from reproduction import published
 from reproduction.datasets import Place
 from reproduction.published import LINES, PUBLISHED, PublishedFit, fitted, page, parts, values
@@ -56,11 +56,31 @@ def test_a_fit_reports_what_its_lists_reach(
     monkeypatch.setattr(published, "EPOCHS", 2)
     place = Place(public, tmp_path)
     published.prepared.cache_clear()
+    known = []
+
+    def watched(scores: Any, targets: Any, seen: Any) -> Any:
+        known.append((len(targets), len(seen)))
+        return full_ranks(scores, targets, seen)
+
+    monkeypatch.setattr(published, "full_ranks", watched)
     found = fitted(PublishedFit(line="gmf"), place)
     split = published.prepared(place)
+    n_test = int((split.part == 2).sum())
+    assert known == [(n_test, len(split.part) - n_test)]  # what is ranked is not among what is seen
     assert split.interactions.user_features is None
     assert 0 < found["ndcg"] <= 100
     assert found["recall"] <= found["hit"] <= 100
+
+
+def test_a_rating_of_3_is_liked(
+    public: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(published, "CORE", 1)
+    published.prepared.cache_clear()
+    lines = (public / "movies" / "ratings.dat").read_text().splitlines()
+    liked = [line for line in lines if int(line.split("::")[2]) >= 3]
+    assert len(published.prepared(Place(public, tmp_path)).interactions) == len(liked)
+    published.prepared.cache_clear()
 
 
 def test_the_page_has_ours_beside_theirs() -> None:

@@ -29,6 +29,7 @@ from counterplay.simulation.values import true_values
 from counterplay.simulation.world import World
 from reproduction import trial
 from reproduction.trial import CANDIDATES, CandidateName, Trial, run_trial, summarised
+from reproduction.trial_summary import _shares
 
 pytestmark = pytest.mark.filterwarnings("ignore::counterplay.CounterplayWarning")  # few epochs
 
@@ -391,3 +392,9 @@ def test_estimators_metrics_and_floors_are_apart() -> None:
         ("standard", 0.1): 1,
     }
     assert found["oracle", 0.0]["bias"] == (pytest.approx(0.1),) * 3
+
+
+@pytest.mark.parametrize(("n", "known"), [(0, False), (19, False), (20, True)])
+def test_a_share_has_an_interval_from_20_worlds_on(n: int, known: bool) -> None:
+    found = _shares(np.ones(n), np.full(n, 2.0))
+    assert np.array_equal(found, np.full(len(found), 0.5 if known else np.nan), equal_nan=True)
