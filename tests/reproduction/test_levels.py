@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import counterplay as cp
+from counterplay.learning.methods.erm import erm
 from counterplay.simulation.authors import Authors
 from reproduction import levels
 from reproduction.authors import PLAIN, estimates
@@ -62,7 +63,7 @@ def test_a_world_is_measured_by_all_rankings(
     small["batch_size"] = 64
     monkeypatch.setitem(VARIANTS, "small", small)
     trained: list[tuple[int, int, int]] = []
-    learn = levels.erm
+    learn = erm
 
     def watched(model: Any, train: Any, training: Any) -> Any:
         trained.append((training.epochs, training.batch_size, training.seed))

@@ -137,7 +137,7 @@ def test_turns_take_an_epoch_of_each_after_those_of_g() -> None:
     for method in table.methods(Plan()):
         if method.method == "acl":
             config = method.run_config((), log(), seed=0, epochs=100, patience=15)
-            training = config.of_method()
+            training: Any = config.of_method()
             turns = isinstance(training, ByTurns) and training.turns
             found.add((turns, training.epochs - training.warmup))
     assert found == {(False, 10), (True, 20)}
