@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from counterplay.data.encodings import checked, marked_encoding
 from counterplay.data.findings import Step, shortened
 from counterplay.data.roles import columns_of
-from counterplay.data.scratch import Scratch, rewritten
-from counterplay.data.signs import (
+from counterplay.data.samples import (
     N_BEFORE,
     SEPARATORS,
     fields_of,
@@ -21,6 +20,7 @@ from counterplay.data.signs import (
     sample_of,
     separator_of,
 )
+from counterplay.data.scratch import Scratch, rewritten
 from counterplay.errors import ConfigError, CounterplayError, DataError
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from counterplay.data.formats import (
     format_of,
 )
 from counterplay.data.roles import columns_of
+from counterplay.data.samples import fields_of, lines_of, sample_of
 from counterplay.data.scratch import UNPACKED, Scratch
-from counterplay.data.signs import fields_of, lines_of, sample_of
 from counterplay.errors import CounterplayError
 
 if TYPE_CHECKING:
