@@ -59,7 +59,8 @@ def runs(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     trained(dataset, folder / "erm", "method=erm")
     trained(dataset, folder / "ps", "method=ps", floor)
     trained(dataset, folder / "acl", "method=acl")
-    trained(dataset, folder / "attn", "candidate.name=attn", "exposure.name=attn", floor)
+    names = "candidate.name=attn", "exposure.name=attn"
+    trained(dataset, folder / "attn", "method=acl", *names, floor)
     for method in ("erm", "acl"):
         trained(dataset, folder / f"ratings-{method}", f"method={method}", "training.loss=squared")
     return folder

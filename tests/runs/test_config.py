@@ -77,7 +77,7 @@ def test_a_bad_key_is_named_with_the_file_that_holds_it(content: str, tmp_path: 
 
 def test_options_that_a_method_does_not_have_are_refused() -> None:
     assert type(run_config(None, ["method=erm"]).of_method()) is Training
-    assert type(run_config(None, []).of_method()) is Game
+    assert type(run_config(None, ["method=acl"]).of_method()) is Game
     with pytest.raises(cp.ConfigError, match=r"training\.alpha with erm"):
         run_config(None, ["method=erm", "training.alpha=2.0"]).of_method()
 

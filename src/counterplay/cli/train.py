@@ -18,7 +18,7 @@ _Method = Annotated[
     option(
         "Training method, or your own as module:name.",
         metavar=f"<{'|'.join(METHODS)}|module:name>",
-        default="acl",
+        default="erm",
         autocompletion=lambda: list(METHODS),
     ),
 ]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 Method = Annotated[str, AfterValidator(known)]  # of METHODS, or one's own as module:name
+USUAL: Method = "erm"  # where nobody names a method
 
 
 class ValidationSettings(BaseModel):
@@ -55,7 +56,7 @@ class RunConfig(BaseModel):
     """All that a run needs besides its data.
 
     Attributes:
-        method: erm, ps, acl, or your own as module:name.
+        method: erm, ps, acl or another, or your own as module:name.
         candidate: The model to train.
         exposure: The propensity model (ps) or the opponent (acl).
         training: How to train; options that the method does not have are refused.
@@ -64,7 +65,7 @@ class RunConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    method: Method = "acl"
+    method: Method = USUAL
     candidate: ModelSettings = ModelSettings()
     exposure: ModelSettings = ModelSettings()
     training: Game = Game()
@@ -124,7 +125,7 @@ def config_of(values: dict[str, Any]) -> RunConfig:
 def kind_of(values: dict[str, Any]) -> type[RunConfig]:
     """Return the kind of configuration that has the settings of the method it names."""
     try:
-        settings = settings_of(str(values.get("method", "acl")))
+        settings = settings_of(str(values.get("method", USUAL)))
     except ConfigError:  # validation says so, and where
         return RunConfig
     return RunConfig if issubclass(Game, settings) else _with(settings)
