@@ -58,7 +58,10 @@ def test_json_and_a_file_of_settings(dataset: Path, tmp_path: Path, run: Run) ->
         (("--set", "training.epoch=3"), "did you mean 'epochs'"),
         (("--method", "erm", "--alpha", 2), "training.alpha with erm"),
         (("--method", "acl", "--exposure", "pop"), "must have something to learn"),
-        (("--method", "acl", "--set", "training.regularizer=known"), "choose feedback, exposure or popularity"),
+        (
+            ("--method", "acl", "--set", "training.regularizer=known"),
+            "choose feedback, exposure or popularity",
+        ),
         (("--set", "training.regularizer=wasserstein"), "'feedback', 'exposure', 'popularity'"),
     ],
 )

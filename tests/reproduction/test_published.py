@@ -12,7 +12,16 @@ import counterplay as cp
 from counterplay.metrics.ranks import Ranks, full_ranks
 from reproduction import published
 from reproduction.datasets import Place
-from reproduction.published import LINES, PUBLISHED, PublishedFit, fitted, page, parts, values
+from reproduction.published import (
+    LINES,
+    PUBLISHED,
+    PublishedFit,
+    averaged,
+    fitted,
+    page,
+    parts,
+    values,
+)
 
 
 def test_a_tenth_of_each_users_rows_is_test_and_another_validation() -> None:
@@ -83,15 +92,21 @@ def test_a_rating_of_3_is_liked(
     published.prepared.cache_clear()
 
 
+def test_several_fits_are_averaged_with_their_deviation() -> None:
+    fits = [{"ndcg": 2.0, "hit": 5.0, "seconds": 1.0}, {"ndcg": 4.0, "hit": 5.0, "seconds": 2.0}]
+    wanted = {"ndcg": 3.0, "hit": 5.0, "seconds": 1.5, "deviation": 2**0.5}
+    assert averaged(fits) == pytest.approx(wanted)
+
+
 def test_the_page_has_ours_beside_theirs() -> None:
     def reached(line: str) -> dict[str, Any]:
         more = 1.0 if line == "gmf" else -1.0
         metrics = {name: getattr(LINES[line], name) + more for name in published.METRICS}
         return {"best_epoch": 4, "seconds": 9.0, **metrics}
 
-    found = {line: reached(line) for line in LINES}
+    found = {line: averaged([reached(line), reached(line) | {"seconds": 11.0}]) for line in LINES}
     text = page(found, {"rows": 9, "users": 2, "items": 3})
-    assert "`gmf` 104% of BPR's, `gmf, rate 0.003` 96% of BPR's" in text
-    assert "| `gmf` | 18.34 | 24.96 | 72.49 | BPR | 17.34 | 23.96 | 71.49 | 5 | 9 |" in text
+    assert "`gmf` 104% of BPR's, `gmf, dim 64` 96% of BPR's" in text
+    assert "| `gmf` | 18.34 | 24.96 ± 0.00 | 72.49 | BPR | 17.34 | 23.96 | 71.49 | 5 | 10 |" in text
     rows = [published._row(each, found[each.line]) for each in PUBLISHED]
-    assert [row["met"] for row in rows] == [False, True, False, False]
+    assert [row["met"] for row in rows] == [False, True, False, False, False, False]

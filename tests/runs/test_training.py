@@ -175,7 +175,9 @@ def test_a_cutoff_beyond_the_catalogue_is_refused_before_anything_is_trained(
 
 def test_what_cannot_be_run_is_refused(dataset: Path, tmp_path: Path) -> None:
     with pytest.raises(cp.ConfigError, match="must have something to learn"):
-        cp.train(dataset, tmp_path / "a", run_config(None, [*FAST, "method=acl", "exposure.name=pop"]))
+        cp.train(
+            dataset, tmp_path / "a", run_config(None, [*FAST, "method=acl", "exposure.name=pop"])
+        )
     assert not (tmp_path / "a").exists()
     with pytest.raises(cp.DataError, match=r"readable dataset.json"):
         cp.train(tmp_path, tmp_path / "b", run_config(None, FAST))
