@@ -50,8 +50,8 @@ MECHANISMS = (
     *("uniform", "popularity", "popularity-quality"),
     *("history", "confounded", "position-bias"),
 )
-PLACES = ("popularity", "history", COAT)  # tuned and reported so far, of MECHANISMS and Coat
-DIM, EPOCHS, PATIENCE, BATCH, N_NEGATIVES = 16, 300, 15, 1024, 4
+PLACES = (*MECHANISMS, COAT)
+DIM, EPOCHS, PATIENCE, BATCH, N_NEGATIVES = 16, 300, 40, 1024, 4
 RATE, L2, ALPHA = (0.006, 0.03), (3e-5, 3e-4), (0.1, 10.0)  # beyond them nothing was learnt
 RATES = (1.0, 0.25, 0.1)  # rounds of a log: training, validation, test
 IMPRESSIONS_A_CLICK = 4  # in batches: so that epochs, which patience counts, have as many steps

@@ -12,7 +12,6 @@ from reproduction.learners_fit import (
     COAT,
     DIM,
     LEARNERS,
-    MECHANISMS,
     N_NEGATIVES,
     PATIENCE,
     PLACES,
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
     from counterplay.data.jobs import Result
 
-N_PLANNED = 10  # seeds
 GAME = tuple(name for name, each in LEARNERS.items() if each.method == "acl")
 _COLLAPSED = 0.99  # an effective sample size above it is plain learning
 
@@ -170,8 +168,7 @@ def page(cells: Sequence[Mapping[str, Any]], notes: str) -> str:
         f"shown 65. On {COAT} the truth is Hit@10 among high ratings of random items; all its "
         "splits share users and those rows, so its intervals are too narrow.",
         "",
-        f"Seeds, of {N_PLANNED} planned: {counts}. Of {len(MECHANISMS)} mechanisms and {COAT}, "
-        f"which are planned, {len(cells)} have been run.",
+        f"Seeds: {counts}.",
         "",
         "## True Hit@10 in per cent, mean over seeds",
         *_table(cells, names, _value),
