@@ -36,7 +36,7 @@ Cutoffs = Annotated[
     typer.Option("--k", help="Cutoffs k of the metrics, one or more.", min=1, show_default="10"),
 ]
 Candidate = Annotated[str | None, model_option("Model to train.")]
-Exposure = Annotated[str | None, model_option("Exposure model, for ps and acl.")]
+Exposure = Annotated[str | None, model_option("Exposure model, for methods that have one.")]
 RandomRows = Annotated[
     Path | None,
     option(

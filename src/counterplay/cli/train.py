@@ -98,6 +98,11 @@ def train(
         "training.seed": seed,
     }
     settings = run_config(config, assignments or (), given)
+    if exposure is not None and not settings.has_exposure:
+        raise ConfigError(
+            f"an option must belong to the method; found --exposure with {settings.method}; leave "
+            "it out, or choose a method that has an exposure model, such as ps or acl"
+        )
     if not resume and not is_worker():
         check_free(out)
     if ray and track is not None:

@@ -71,6 +71,11 @@ class RunConfig(BaseModel):
     training: Game = Game()
     validation: ValidationSettings = ValidationSettings()
 
+    @property
+    def has_exposure(self) -> bool:
+        """Whether a player of the method is built like the exposure model."""
+        return bool(set(method_of(self.method).roles) - {"candidate", "imputation", *MADE})
+
     def of_method(self) -> Training:
         """Return the training options of the method; refuse what does not go with it."""
         self.training.check_device()
