@@ -24,6 +24,7 @@ from counterplay.runs.candidates import compare, evaluate_run, evaluate_scores
 from counterplay.runs.config import run_config
 from counterplay.runs.policies import compare_policies
 from counterplay.runs.ranking import Ranking, ranking_for
+from counterplay.runs.sources import Source
 from counterplay.serving.recommend import recommend
 
 pytestmark = pytest.mark.filterwarnings("ignore::counterplay.CounterplayWarning")
@@ -289,11 +290,11 @@ def test_workers_refuse_what_is_not_as_they_were_told(
 ) -> None:
     split = cp.data.load_split(data)
     prints = split.interactions.fingerprint, split.fingerprint
-    source = rank_jobs.Source.of(runs[0], data, prints, 2)
+    source = Source.of(data, prints, 2, runs[0])
     rows = Workplace(tmp_path).put_array("rows", np.zeros((1, 2), np.int32))
     for wrong, said in (
         (
-            {"digest": "sha256:0"},
+            {"run": (str(runs[0]), "sha256:0")},
             "a candidate must stay as it is while it is ranked; found '.*gmf'",
         ),
         ({"prints": ("a", prints[1])}, "the data must stay as they are .* found '.*data' changed"),

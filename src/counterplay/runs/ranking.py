@@ -13,18 +13,16 @@ whoever asks the same, and a candidate that has changed is ranked again.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 
 from counterplay.data.jobs import in_turn
 from counterplay.data.publishing import working_directory
@@ -33,7 +31,9 @@ from counterplay.groups import SHARDS
 from counterplay.metrics import recommendations
 from counterplay.metrics.blocks import BLOCK, Elsewhere
 from counterplay.metrics.ranks import Ranks, full_ranks, rows_at_once, sampled_ranks
-from counterplay.runs.rank_jobs import RankJob, Source, SumJob, run_here
+from counterplay.metrics.scoring import ModelScores, TableScores
+from counterplay.runs.rank_jobs import RankJob, SumJob, run_here
+from counterplay.runs.sources import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from counterplay.data.jobs import Executor, Job, Work
     from counterplay.data.workplace import File
     from counterplay.evaluation.given_scores import Table
-    from counterplay.metrics.arrays import Doubles, Integers
+    from counterplay.metrics.arrays import Doubles, Floats, Integers
     from counterplay.metrics.recommendations import Lists as BestItems
     from counterplay.metrics.scoring import Scores
     from counterplay.metrics.shelf import Shelf
@@ -79,6 +79,7 @@ class Ranking:
         prints: tuple[str, str],
         seen: Mapping[int, Interactions],
         shelf: Shelf | None = None,
+        everybody: Floats | None = None,
     ) -> Scores:
         """Return the scores of a candidate so that it is ranked by jobs.
 
@@ -91,20 +92,21 @@ class Ranking:
             seen: By part, what users did before it, as it will be asked for; the first is what the
                 candidate itself knows of them.
             shelf: The items that may be on lists, as its scores here have them; None are all.
+            everybody: What users get of whom the run knows nothing, unless its scores here say so.
         """
-        path = self._kept(name, given) if isinstance(given, pl.DataFrame) else Path(given)
-        source = Source.of(path, data, prints, next(iter(seen)))
-        is_open = None
+        place, is_open = self.place, None
+        if isinstance(scores, TableScores):
+            run, beside = None, {"pairs": scores.pairs, "scores": scores.scores}
+        else:
+            assert isinstance(given, str | Path)
+            if isinstance(scores, ModelScores) and scores.fallback is not None:
+                everybody = scores.fallback.items
+            assert everybody is not None
+            run, beside = Path(given), {"everybody": everybody}
+        source = Source.of(data, prints, next(iter(seen)), run)  # as the run is now
         if shelf is not None and not shelf.is_whole:
-            is_open = _put(self.place, "open", shelf.open)
-        return _ByJobs(self, name, scores, source, seen, is_open)
-
-    def _kept(self, name: str, table: pl.DataFrame) -> Path:
-        """Write scores that came as a frame, for others to read."""
-        digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
-        path = self.place.folder / f"scores-{digest[:10]}.parquet"
-        table.write_parquet(path)
-        return path
+            is_open = _put(place, "open", shelf.open)
+        return _ByJobs(self, name, scores, source, beside, seen, is_open)
 
     @property
     def is_here(self) -> bool:
@@ -160,12 +162,20 @@ class _ByJobs(Elsewhere):
         name: str,
         here: Scores,
         source: Source,
+        beside: dict[str, NDArray[Any]],
         seen: Mapping[int, Interactions],
         is_open: File | None,
     ) -> None:
         super().__init__(here)
-        self._ranking, self._name, self._source, self._seen = ranking, name, source, seen
-        self._open = is_open
+        self._ranking, self._name, self._seen, self._open = ranking, name, seen, is_open
+        self._bare, self._beside = source, beside
+
+    @cached_property
+    def _source(self) -> Source:
+        """Where jobs have the scores from; what goes with it is written for the first of them."""
+        place = self._ranking.place
+        files = {name: _put(place, name, values) for name, values in self._beside.items()}
+        return self._bare.model_copy(update=files)
 
     def full_ranks(self, targets: Interactions, seen: Interactions, memory: int) -> Ranks:
         """Return where each target stands among all items that its user has not `seen`."""
@@ -187,7 +197,7 @@ class _ByJobs(Elsewhere):
         if self._few(cuts):
             return sampled_ranks(self.here, users, candidates, memory=memory)
         table = np.column_stack([users.astype(np.int32), candidates])
-        found = self._made("sampled", table, cuts, self._source.before, memory, at_once)
+        found = self._made("sampled", table, cuts, next(iter(self._seen)), memory, at_once)
         return Ranks(*(np.concatenate(each) for each in zip(*found, strict=True)))
 
     def lists(
