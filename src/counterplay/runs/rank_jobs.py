@@ -12,6 +12,7 @@ from counterplay.metrics.item_sums import group_sums
 from counterplay.metrics.ranks import full_ranks, sampled_ranks
 from counterplay.metrics.recommendations import lists_of
 from counterplay.metrics.shelf import Shelf
+from counterplay.metrics.shown_model import probabilities
 from counterplay.runs.sources import Source, loaded
 
 if TYPE_CHECKING:
@@ -125,6 +126,42 @@ class SumJob(PlacedJob):
         )  # fmt: skip
         name = f"{self.key}-0"
         return {"rows": len(users), "files": [(name, place.put_array(name, total))]}
+
+
+class BelievedJob(PlacedJob):
+    """What a relevance model says of all items to some users.
+
+    Attributes:
+        sources: The candidates whose ranks are its features.
+        coefficients: Of each fold of users.
+        appeal: Of each item, `[n_items]`.
+        shard: Number.
+        rows: The users, and the fold of each, `[n, 2]`.
+        before: The part before which rows are what users have seen.
+    """
+
+    sources: tuple[Source, ...]
+    coefficients: tuple[tuple[float, ...], ...]
+    appeal: File
+    shard: int
+    rows: File
+    before: int
+
+    @property
+    def label(self) -> str:
+        """What it makes, and its number."""
+        return f"believed/{self.shard:05}"
+
+    def run(self, place: Workplace) -> Result:
+        """Load the candidates for the users of the job, and ask the model."""
+        asked, folds = (np.ascontiguousarray(each) for each in place.map_array(*self.rows).T)
+        n = len(asked)
+        own = loaded(place, self.sources, asked, self.before, n)
+        appeal = np.array(place.map_array(*self.appeal))
+        shared = np.array(self.coefficients), appeal, own.scores
+        (found,) = probabilities(*shared, own.users, folds, own.seen, [0, n])
+        name = f"{self.key}-0"
+        return {"rows": n, "files": [(name, place.put_array(name, found))]}
 
 
 def run_here(place: Workplace, scores: Scores, seen: Interactions, job: Job) -> Result:
