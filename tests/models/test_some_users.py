@@ -10,11 +10,13 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from torch import nn
 
 import counterplay as cp
 from counterplay.data.directory import load_split, save
 from counterplay.data.features import FeatureTable
 from counterplay.data.user_rows import Checked
+from counterplay.errors import ConfigError
 from counterplay.metrics.scoring import ModelScores
 from counterplay.models.factorization import GMF
 from counterplay.models.names import MODELS
@@ -105,3 +107,21 @@ def test_a_model_of_ones_own_does_not_inherit_it(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(MODELS, "own", Own)
     assert can_be_made_for_some(ModelSettings(name="gmf"))
     assert not can_be_made_for_some(ModelSettings(name="own"))
+
+
+def test_tables_that_it_cannot_take_rows_of_are_refused(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Own(GMF):
+        made_for_some = True
+
+        def __init__(self, n_users: int, n_items: int, **options: Any) -> None:
+            super().__init__(n_users, n_items, **options)
+            self.habit = nn.Parameter(torch.zeros(n_users, 2))
+
+    monkeypatch.setitem(MODELS, "own", Own)
+    size, split = ModelSettings(name="own", dim=4), load_split(data)
+    stored = size.build(split.train, None).state_dict()
+    about = Checked(data, (split.interactions.fingerprint, split.fingerprint))
+    with pytest.raises(ConfigError, match=r"found that own does not \(.*habit.*\); leave made_for"):
+        ForSome(size, about.nobody(), stored, N_USERS)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from counterplay.data.canonical import ranges
+from counterplay.errors import ConfigError
 from counterplay.models.embedding import Embedding, without_items
 from counterplay.models.scorer import Scorer
 from counterplay.models.solved import FromOwnItems
@@ -66,7 +67,15 @@ class ForSome:
             if table.features is not None and tokens is not None:
                 table.features.token_vectors = nn.Parameter(torch.empty_like(tokens))
         copies = {name: value.clone() for name, value in state.items()}
-        self.model.load_state_dict(copies, assign=True)
+        try:
+            self.model.load_state_dict(copies, assign=True)
+        except RuntimeError as error:
+            found = str(error).splitlines()[-1].strip().rstrip(".")
+            raise ConfigError(
+                "a model that is made for some users must keep what it has of them in "
+                f"counterplay.models.Embedding; found that {settings.name} does not "
+                f"({found}); leave made_for_some out of {settings.kind.__name__}"
+            ) from None
         self.model.eval()
 
     def give(self, users: NDArray[np.integer], train: Interactions) -> Scorer:
