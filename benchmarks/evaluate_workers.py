@@ -1,7 +1,8 @@
 """Evaluate by jobs: two workers against one, a thread each; and ranks among very many items.
 
 The rate is that of the second half of the jobs: by then all processes have started and loaded. What
-ranks by blocks of items hold is measured against rows of all scores, each in a process of its own.
+ranks by blocks of items hold is measured against rows of all scores, and what one job of many holds
+against the same ranks by a candidate with all its users, each in a process of its own.
 """
 
 from __future__ import annotations
@@ -18,10 +19,16 @@ import polars as pl
 
 import counterplay as cp
 from benchmarks.movielens import WORK
+from counterplay.data.workplace import Workplace
+from counterplay.metrics.ranks import MEMORY, rows_at_once
 from counterplay.runs.config import run_config
+from counterplay.runs.rank_jobs import RankJob
+from counterplay.runs.record import read_record
+from counterplay.runs.sources import Source, run_scores
 
 N_ROWS, N_USERS, N_ITEMS = 1_000_000, 40_000, 100_000
 SHARDS, ROUNDS, GOAL = 64, 2, 1.6
+MANY_USERS = {"rows": 10_000_000, "users": 1_000_000, "items": 20_000, "dim": 64}
 MANY_ITEMS, TARGETS = (5_000_000, 20_000_000), 16
 
 EVALUATE = """
@@ -85,14 +92,41 @@ print(json.dumps({
 }))
 """
 
+HOLD = """
+import json, sys, time, warnings
+from pathlib import Path
+warnings.simplefilter("ignore")
+import numpy as np
+import counterplay as cp
+from counterplay.data.workplace import Workplace
+from counterplay.runs.rank_jobs import RankJob
+from counterplay.runs.record import read_record
+from counterplay.runs.sources import run_scores
+import counterplay.models.factorization, safetensors.torch
+how, folder = sys.argv[1], Path(sys.argv[2])
+place, job = Workplace(folder), RankJob.model_validate_json((folder / "job.json").read_text())
+def kept(name):
+    found = open("/proc/self/status").read().split(name + ":")[1]
+    return int(found.split()[0]) * 1024
+open("/proc/self/clear_refs", "w").write("5")
+held, begin = kept("VmRSS"), time.perf_counter()
+if how == "job":
+    found = job.run(place)
+else:
+    split = cp.data.load_split(job.source.data)
+    seen = split.interactions.take(split.part < job.before)
+    scores = run_scores(job.source.run[0], read_record(job.source.run[0]), split, seen)
+    found = job.kept(place, place.map_array(*job.rows), scores, seen)
+print(json.dumps({
+    "seconds": time.perf_counter() - begin,
+    "bytes": kept("VmHWM") - held,
+    "found": found,
+}))
+"""
+
 
 def run() -> dict[str, Any]:
-    data, place = WORK / "evaluate-workers", WORK / "evaluate-workers-run"
-    if not data.exists():
-        cp.data.save(_split(), data)
-    if not place.exists():
-        settings = ["method=erm", "candidate.name=gmf", "candidate.dim=32", "training.epochs=1"]
-        cp.train(data, place, run_config(None, [*settings, "validation.users=500"]))
+    place = _trained("evaluate-workers", N_ROWS, N_USERS, N_ITEMS, 32)
     turns = [
         {size: _python(EVALUATE, place, size, SHARDS) for size in (1, 2)} for _ in range(ROUNDS)
     ]
@@ -102,20 +136,65 @@ def run() -> dict[str, Any]:
         name: {items: _python(RANK, items, TARGETS, int(name == "blocks")) for items in MANY_ITEMS}
         for name in ("blocks", "rows")
     }
+    held = _held()
     return {
         "log": {"rows": N_ROWS, "users": N_USERS, "items": N_ITEMS, "shards": SHARDS},
         "turns": turns,
         "many items": {"targets": TARGETS, **ranked},
-        "rows": [_rate(turns), _memory(ranked)],
+        "many users": {"log": MANY_USERS, "shards": SHARDS, **held},
+        "rows": [_rate(turns), _memory(ranked), _of_a_job(held)],
     }
 
 
-def _split() -> cp.Split:
-    rng = cp.Streams(0).numpy("evaluate workers")
-    user = (N_USERS * rng.random(N_ROWS)).astype(np.int32)
-    item = (N_ITEMS * rng.random(N_ROWS) ** 3).astype(np.int32)
-    item[:N_ITEMS] = rng.permutation(N_ITEMS)
-    return cp.data.split_at_random(cp.read(pl.DataFrame({"user": user, "item": item})), rng)
+def _trained(name: str, n_rows: int, n_users: int, n_items: int, dim: int) -> Path:
+    """Return a run on a log of its own, which is made and trained once."""
+    data, place = WORK / name, WORK / f"{name}-run"
+    if not data.exists():
+        rng = cp.Streams(0).numpy("evaluate workers")
+        user = (n_users * rng.random(n_rows)).astype(np.int32)
+        item = (n_items * rng.random(n_rows) ** 3).astype(np.int32)
+        item[:n_items] = rng.permutation(n_items)
+        log = cp.read(pl.DataFrame({"user": user, "item": item}))
+        cp.data.save(cp.data.split_at_random(log, rng), data)
+    if not place.exists():
+        settings = ["method=erm", "candidate.name=gmf", f"candidate.dim={dim}"]
+        settings += ["training.epochs=1", "validation.users=500"]
+        cp.train(data, place, run_config(None, settings))
+    return place
+
+
+def _held() -> dict[str, Any]:
+    """Return what the middle one of many jobs holds, and what all users take for the same ranks."""
+    run = _trained("evaluate-many-users", *MANY_USERS.values())
+    data, record = WORK / "evaluate-many-users", read_record(run)
+    split = cp.data.load_split(data)
+    n, middle = split.interactions.n_users, SHARDS // 2
+    test, first, last = split.test, n * middle // SHARDS, n * (middle + 1) // SHARDS
+    test = test.take((test.user >= first) & (test.user < last))
+    scores = run_scores(run, record, split, split.train)
+    assert scores.fallback is not None
+    with tempfile.TemporaryDirectory() as folder:
+        place = Workplace(Path(folder))
+        files = {
+            name: (name, place.put_array(name, values))
+            for name, values in (
+                ("rows", np.column_stack([test.user, test.item])),
+                ("everybody", scores.fallback.items),
+            )
+        }
+        prints = split.interactions.fingerprint, split.fingerprint
+        source = Source.of(data, prints, 2, run).model_copy(
+            update={"everybody": files["everybody"]}
+        )
+        job = RankJob(
+            what="ranks", source=source, shard=middle, rows=files["rows"], before=2, memory=MEMORY,
+            at_once=rows_at_once(last - first, test.n_items, MEMORY),
+        )  # fmt: skip
+        (Path(folder) / "job.json").write_text(job.model_dump_json())
+        found = {how: _python(HOLD, how, folder) for how in ("job", "whole")}
+    if found["job"]["found"] != found["whole"]["found"]:
+        raise RuntimeError("a job must make the ranks that a candidate with all users makes")
+    return found
 
 
 def _python(script: str, *arguments: object) -> dict[str, Any]:
@@ -140,6 +219,20 @@ def _rate(turns: list[dict[int, dict[str, Any]]]) -> dict[str, Any]:
         "ratio": f"{two / one:.2f}",
         "goal": f"at least {GOAL}",
         "met": two / one >= GOAL,
+    }
+
+
+def _of_a_job(held: dict[str, Any]) -> dict[str, Any]:
+    job, whole = (held[how]["bytes"] / 2**20 for how in ("job", "whole"))
+    rows, users, items, dim = MANY_USERS.values()
+    return {
+        "what": f"peak MiB beside what is imported, of one of {SHARDS} jobs: {rows:,} rows of "
+        f"{users:,} users and {items:,} items, GMF of dimension {dim}",
+        "ours": f"{job:,.0f}",
+        "yardstick": f"{whole:,.0f}, with the rows and vectors of all users",
+        "ratio": f"{job / whole:.2f}",
+        "goal": "at most 0.25",
+        "met": job / whole <= 0.25,
     }
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from rich.console import Console
 import counterplay as cp
 from counterplay.cli import console
 from counterplay.data.files import read_json
+from counterplay.data.jobs import Finished, Work, in_turn
+from counterplay.tuning.search import TrialJob
 
 from .conftest import Run, wait_for
 
@@ -43,6 +46,28 @@ def test_trials_are_shown_from_the_best_on(dataset: Path, tmp_path: Path, run: R
     assert outcome.out.splitlines()[-1].endswith(f": {said}")
 
 
+def test_trials_on_ray_are_those_in_turn(
+    dataset: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever runs them works elsewhere, so places are whole paths."""
+    ran: list[TrialJob] = []
+
+    def on_ray(work: Work, jobs: Sequence[TrialJob]) -> Finished:
+        ran.extend(jobs)
+        return in_turn(work, jobs)
+
+    monkeypatch.setattr("counterplay.data.jobs.on_ray", lambda: on_ray)
+    monkeypatch.chdir(tmp_path)
+    found = [
+        run("tune", os.path.relpath(dataset), "--out", name, *FAST, "--json", *more)
+        for name, more in (("here", ()), ("there", ("--ray",)))
+    ]
+    assert [each.code for each in found] == [0, 0]
+    assert found[0].out == found[1].out
+    assert len(ran) == 4
+    assert all(Path(place).is_absolute() for each in ran for place in (each.data, each.folder))
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -52,6 +77,7 @@ def test_trials_are_shown_from_the_best_on(dataset: Path, tmp_path: Path, run: R
         (("--k", 5, 10), "selection.k must be a whole number; found selection.k=[5, 10]"),
         (("--exposure", "pop"), "must have something to learn"),
         (("--methods", "erms"), "or your own as module:name; found 'erms'; did"),
+        (("--workers", 2, "--ray"), "found both --workers and --ray; leave one out"),
     ],
 )
 def test_bad_settings_are_one_sentence(

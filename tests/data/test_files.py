@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import counterplay as cp
+from counterplay.data import files
 from counterplay.data.files import (
     check_digest,
     difference,
@@ -156,6 +157,31 @@ def test_a_file_must_have_its_digest(tmp_path: Path) -> None:
     path.write_bytes(b"abc")
     with pytest.raises(cp.DataError, match="as it was written"):
         check_digest(path, {}, remedy="do it again")
+
+
+def test_a_file_is_compared_again_where_it_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, read, own = tmp_path / "rows", list[Path](), files.digest_of
+
+    def digest_of(path: Path) -> str:
+        read.append(path)
+        return own(path)
+
+    path.write_bytes(b"as it was")
+    digests = {"rows": own(path)}
+    monkeypatch.setattr(files, "digest_of", digest_of)
+    for _ in range(3):
+        files.check_once(path, digests, remedy="write it again")
+    assert read == [path]
+    path.write_bytes(b"as it is")
+    for _ in range(2):
+        with pytest.raises(cp.DataError, match=r"must be as it was written; .*; write it again"):
+            files.check_once(path, digests, remedy="write it again")
+    assert len(read) == 3
+    path.unlink()
+    with pytest.raises(cp.DataError, match="found nothing there; write it again"):
+        files.check_once(path, digests, remedy="write it again")
 
 
 @pytest.mark.parametrize(

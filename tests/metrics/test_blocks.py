@@ -15,6 +15,7 @@ from counterplay.metrics.blocks import Elsewhere, block_scores, blocks_of
 from counterplay.metrics.ranks import Ranks, full_ranks, rows_at_once, sampled_ranks
 from counterplay.metrics.recommendations import Lists, lists_of, top_k
 from counterplay.metrics.scoring import ModelScores, TableScores
+from counterplay.metrics.shown_model import RelevanceModel
 from counterplay.models.registry import ModelName, build
 from counterplay.models.scorer import Scorer
 
@@ -156,6 +157,10 @@ class _Told(Elsewhere):
         self.asked.append(f"sums {memory}")
         return None
 
+    def probabilities(self, *given: Any) -> Iterator[NDArray[Any]] | None:
+        self.asked.append(f"probabilities {given[-1]}")
+        return None
+
 
 def test_what_is_ranked_elsewhere_is_asked_there() -> None:
     here = MatrixScores(np.arange(12.0).reshape(3, 4))
@@ -166,5 +171,10 @@ def test_what_is_ranked_elsewhere_is_asked_there() -> None:
     assert pairs_of(sampled_ranks(told, log.user, candidates, memory=9_998)) == [(0, 0), (1, 0)]
     assert top_k(told, np.arange(3), log, 2, memory=9_997)[0].tolist() == [[3, 2], [3, 2], [2, 1]]
     assert told.asked == ["full 9999", "sampled 9998", "lists 2 9997"]
+    shared = np.ones((2, 3)), np.zeros(2, np.int64), np.zeros(4)
+    model, plain = (RelevanceModel(*shared, [each], nothing) for each in (told, here))
+    table = model.table(np.arange(2), memory=64 * 4)
+    assert told.asked[3:] == ["probabilities [0, 1, 2]"]
+    assert np.array_equal(table.values, plain.of_all(np.arange(2)).astype(np.float32))
     assert told.of_all(np.array([1])).tolist() == [[4, 5, 6, 7]]
     assert told.of(np.array([1]), np.array([[2]])).tolist() == [[6]]

@@ -24,6 +24,7 @@ from counterplay.runs.candidates import compare, evaluate_run, evaluate_scores
 from counterplay.runs.config import run_config
 from counterplay.runs.policies import compare_policies
 from counterplay.runs.ranking import Ranking, ranking_for
+from counterplay.runs.sources import Source
 from counterplay.serving.recommend import recommend
 
 pytestmark = pytest.mark.filterwarnings("ignore::counterplay.CounterplayWarning")
@@ -77,12 +78,14 @@ class Workers:
 
     def __init__(self, most: int | None = None) -> None:
         self.most, self.done = most, 0
+        self.ran = list[Job]()
 
     def __call__(self, work: Work, jobs: Sequence[Job]) -> Finished:
         for each in in_turn(work, jobs):
             if self.done == self.most:
                 raise KeyboardInterrupt
             self.done += 1
+            self.ran.append(each[0])
             yield each
 
 
@@ -156,6 +159,10 @@ def test_policies_and_impressions_by_jobs_are_the_same(executor: Executor, tmp_p
         assert text(compare(runs, None, how, ranking=by_jobs)) == text(plain)
     assert plain.sample is not None
     assert (plain.sample.n, plain.sample.of) == (40, 60)
+    if isinstance(executor, Workers):  # relevance, of one user at a time with so little memory
+        believed = [each for each in executor.ran if isinstance(each, rank_jobs.BelievedJob)]
+        assert {(len(each.sources), each.before) for each in believed} == {(2, 2)}
+        assert len(believed) > 20
     valued = Evaluation(**HOW, users=30)
     plain = compare_policies(runs, None, valued)
     with ranking_for(None, shards=4, executor=executor) as by_jobs:
@@ -226,7 +233,7 @@ def test_what_was_interrupted_goes_on(
         ran.append(given[-1])
         return rank_jobs.run_here(*given)
 
-    monkeypatch.setattr("counterplay.runs.ranking.run_here", run_here)
+    monkeypatch.setattr("counterplay.runs.by_jobs.run_here", run_here)
     with ranking_for(out, shards=6) as by_jobs:  # by this process, which has the candidates
         found = compare(runs, None, how, ranking=by_jobs)
     assert text(found) == text(expected)
@@ -289,11 +296,11 @@ def test_workers_refuse_what_is_not_as_they_were_told(
 ) -> None:
     split = cp.data.load_split(data)
     prints = split.interactions.fingerprint, split.fingerprint
-    source = rank_jobs.Source.of(runs[0], data, prints, 2)
+    source = Source.of(data, prints, 2, runs[0])
     rows = Workplace(tmp_path).put_array("rows", np.zeros((1, 2), np.int32))
     for wrong, said in (
         (
-            {"digest": "sha256:0"},
+            {"run": (str(runs[0]), "sha256:0")},
             "a candidate must stay as it is while it is ranked; found '.*gmf'",
         ),
         ({"prints": ("a", prints[1])}, "the data must stay as they are .* found '.*data' changed"),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from counterplay.cli import console, options
+from counterplay.cli.launching import jobs_run
 from counterplay.cli.options import option, several_settings
 from counterplay.evaluation.estimators import ESTIMATORS
 from counterplay.extras import check_installed
@@ -72,6 +73,9 @@ def tune(
         int | None,
         option("Number of processes; each has a trial of another method.", default="1", min=1),
     ] = None,
+    ray: Annotated[
+        bool, option("Run the trials on a Ray cluster (needs counterplay\\[ray]).", "--ray")
+    ] = False,
     track: options.Track = None,
     as_json: options.Json = False,
 ) -> None:
@@ -104,7 +108,7 @@ def tune(
         console.notes(),
         console.resumable("continue with the same command"),
         console.progress(what, unit="trials") as bar,
-        _executing(workers, len(settings.methods)) as executor,
+        _executing(workers, len(settings.methods), ray=ray) as executor,
     ):
 
         def show(done: int, total: int, best: str) -> None:
@@ -118,8 +122,15 @@ def tune(
 
 
 @contextmanager
-def _executing(workers: int | None, n_methods: int) -> Iterator[Executor | None]:
-    """Give what runs trials side by side, in as many threads each as here: so they are the same."""
+def _executing(workers: int | None, n_methods: int, *, ray: bool) -> Iterator[Executor | None]:
+    """Give what runs trials side by side, in as many threads each as here: so they are the same.
+
+    On Ray each has one.
+    """
+    if ray:
+        with jobs_run(workers, ray=True) as executor:
+            yield executor
+        return
     n = min(workers or 1, n_methods)
     if n == 1:
         yield None

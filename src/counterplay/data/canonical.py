@@ -256,3 +256,15 @@ def offsets_of(groups: NDArray[np.int32], n_groups: int) -> NDArray[np.int64]:
     offsets = np.zeros(n_groups + 1, dtype=np.int64)
     np.cumsum(np.bincount(groups, minlength=n_groups), out=offsets[1:])
     return offsets
+
+
+def ranges(begins: NDArray[np.integer], ends: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return the places from each beginning up to its end, one range after the other.
+
+    Example:
+        >>> ranges(np.array([2, 7]), np.array([4, 8]))
+        array([2, 3, 7])
+    """
+    lengths = ends - begins
+    found: NDArray[np.int64] = np.repeat(begins - np.cumsum(lengths) + lengths, lengths)
+    return found + np.arange(len(found))

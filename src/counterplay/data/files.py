@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from counterplay.data.publishing import new_file, own_file
@@ -45,6 +46,22 @@ def check_digest(path: Path, digests: Mapping[str, str], *, remedy: str) -> None
         raise _changed(path, remedy, error.strerror or str(error)) from None
     if not same:
         raise _changed(path, remedy)
+
+
+def check_once(path: Path, digests: Mapping[str, str], *, remedy: str) -> None:
+    """Refuse a file as `check_digest` does; a process reads it again only where it has changed."""
+    try:
+        about = path.stat()
+    except OSError:
+        check_digest(path, digests, remedy=remedy)  # which says why
+        return
+    stamp = about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+    _checked(path, digests.get(path.name, ""), remedy, stamp)
+
+
+@lru_cache(maxsize=256)
+def _checked(path: Path, digest: str, remedy: str, _: tuple[int, ...]) -> None:
+    check_digest(path, {path.name: digest}, remedy=remedy)
 
 
 def sealed(value: Mapping[str, Any], *, indent: int | None = 2) -> bytes:

@@ -63,12 +63,12 @@ def load_share(
         owns_items=group.size > 1 and description["counts"]["items"] > owned_above,
     )  # fmt: skip
     found, place = _rows_of(rows, first, last)
-    (part,) = _columns(_rows_at(pq.ParquetFile(folder / SPLIT), place)).values()
+    (part,) = columns_of(rows_at(pq.ParquetFile(folder / SPLIT), place)).values()
     users = pq.ParquetFile(folder / "users.parquet")
-    ids = pl.DataFrame(pl.from_arrow(_rows_at(users, slice(first, last), ["id"])))["id"]
+    ids = pl.DataFrame(pl.from_arrow(rows_at(users, slice(first, last), ["id"])))["id"]
     items = pl.read_parquet(folder / "items.parquet", glob=False)
     names = [name for name in users.schema_arrow.names if name != "id"]
-    told = pl.DataFrame(pl.from_arrow(_rows_at(users, slice(first, last), names)))
+    told = pl.DataFrame(pl.from_arrow(rows_at(users, slice(first, last), names)))
     log = Interactions(
         Vocabulary(ids),
         Vocabulary(items["id"]),
@@ -82,7 +82,7 @@ def load_share(
     beside: dict[str, Any] = {}
     if (folder / UNCLICKED).exists():
         other, _ = _rows_of(pq.ParquetFile(folder / UNCLICKED), first, last)
-        beside["unclicked_part"] = _columns(other)["part"]
+        beside["unclicked_part"] = columns_of(other)["part"]
         beside["unclicked"] = Interactions(
             log.users, log.items, **_shifted(other.drop_columns(["part"]), first), share=share
         )
@@ -151,7 +151,7 @@ def _rows_of(file: pq.ParquetFile, first: int, last: int) -> tuple[Any, slice]:
     return table.slice(begin, end - begin), slice(before + int(begin), before + int(end))
 
 
-def _rows_at(file: pq.ParquetFile, rows: slice, columns: list[str] | None = None) -> Any:
+def rows_at(file: pq.ParquetFile, rows: slice, columns: list[str] | None = None) -> Any:
     """Return some rows of a file by their places."""
     groups, first, before = [], 0, 0
     for number in range(file.num_row_groups):
@@ -166,7 +166,7 @@ def _rows_at(file: pq.ParquetFile, rows: slice, columns: list[str] | None = None
     )
 
 
-def _columns(table: Any) -> dict[str, Any]:
+def columns_of(table: Any) -> dict[str, Any]:
     """Return the columns of a table as arrays."""
     frame = pl.DataFrame(pl.from_arrow(table))
     return {
@@ -179,6 +179,6 @@ def _columns(table: Any) -> dict[str, Any]:
 def _shifted(table: Any, first: int) -> dict[str, Any]:
     """Return the columns of a log, with users counted from the worker's first."""
     wanted = [name for name in (*COLUMNS, *IMPRESSION_COLUMNS) if name in table.column_names]
-    columns = _columns(table.select(wanted))
+    columns = columns_of(table.select(wanted))
     user: NDArray[np.int32] = columns["user"] - np.int32(first)
     return columns | {"user": user}

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import polars as pl
 
-from counterplay.data.files import check_digest, digest_of
+from counterplay.data.files import check_digest, check_once, digest_of
 from counterplay.data.jobs import Job, Result, Results, in_turn, run_jobs, succeeded
 from counterplay.data.locks import locked
 from counterplay.data.publishing import own_file
@@ -74,7 +74,8 @@ class Workplace:
 
     def map_array(self, name: str, digest: str) -> NDArray[Any]:
         """Return an array whose values are read when they are asked for."""
-        self.check(name, digest)
+        path = self.path(name)
+        check_once(path, {path.name: digest}, remedy=self.remedy)
         mapped: NDArray[Any] = np.load(self.path(name), mmap_mode="r", allow_pickle=False)
         return mapped
 

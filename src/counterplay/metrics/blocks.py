@@ -10,6 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from counterplay.data.interactions import Interactions
     from counterplay.metrics.arrays import Doubles, Floats, Integers
     from counterplay.metrics.ranks import Ranks
@@ -69,6 +71,19 @@ class Elsewhere(ABC):
         at_once: int,
     ) -> Iterator[Doubles] | None:
         """Return what `counterplay.metrics.item_sums.group_sums` yields; None to do it here."""
+
+    @abstractmethod
+    def probabilities(
+        self,
+        coefficients: Doubles,
+        appeal: Doubles,
+        candidates: Sequence[Scores],
+        users: Integers,
+        folds: Integers,
+        seen: Interactions,
+        cuts: Sequence[int],
+    ) -> Iterator[NDArray[np.float32]] | None:
+        """Return what `counterplay.metrics.shown_model.probabilities` yields; None as above."""
 
 
 def blocks_of(n_items: int, size: int = BLOCK) -> list[slice]:

@@ -14,6 +14,7 @@ Each user is served by coefficients from a fit without that user's rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,13 +22,14 @@ from scipy.special import expit, logit
 
 from counterplay.data.negatives import NegativeSampler
 from counterplay.errors import DataError
+from counterplay.metrics.blocks import Elsewhere
 from counterplay.metrics.calibration import logistic_regression
 from counterplay.metrics.click_model import N_NEGATIVES, RIDGE, conditional_logit
 from counterplay.metrics.item_sums import Personal, candidate_ranks, rank_features
 from counterplay.metrics.ranks import MEMORY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -142,12 +144,8 @@ class RelevanceModel:
 
     def of_all(self, users: NDArray[np.integer]) -> Floats:
         """Return the probabilities of all items, `[B, n_items]`."""
-        found = np.empty((len(users), len(self.appeal)))
-        for each, own in enumerate(self.coefficients):
-            mine = self.fold[users] == each
-            personal = Personal(own[2:], self.candidates, self.seen).of_all(users[mine])
-            found[mine] = expit(own[0] + own[1] * self.appeal + personal)
-        return found
+        given = self.coefficients, self.appeal, self.candidates
+        return _probabilities(*given, users, self.fold[users], self.seen)
 
     def of(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> Floats:
         """Return the probabilities of `items` `[B, K]`."""
@@ -157,9 +155,52 @@ class RelevanceModel:
         """Return the probabilities of all items for some users, ascending, computed once."""
         found = np.empty((len(users), len(self.appeal)), dtype=np.float32)
         size = max(1, memory // (64 * len(self.appeal)))
-        for begin in range(0, len(users), size):
-            found[begin : begin + size] = self.of_all(users[begin : begin + size])
+        cuts = [*range(0, len(users), size), len(users)]
+        folds, shared = self.fold[users], (self.coefficients, self.appeal, self.candidates)
+        other = next((each for each in self.candidates if isinstance(each, Elsewhere)), None)
+        parts = None
+        if other is not None:
+            parts = other.probabilities(*shared, users, folds, self.seen, cuts)
+        if parts is None:
+            parts = probabilities(*shared, users, folds, self.seen, cuts)
+        for (begin, end), part in zip(pairwise(cuts), parts, strict=True):
+            found[begin:end] = part
         return RelevanceTable(users, found)
+
+
+def probabilities(
+    coefficients: Floats,
+    appeal: Floats,
+    candidates: Sequence[Scores],
+    users: NDArray[np.integer],
+    folds: NDArray[np.integer],
+    seen: Interactions,
+    cuts: Sequence[int],
+) -> Iterator[NDArray[np.float32]]:
+    """Yield what a relevance model says of all items to the users between two cuts.
+
+    For the arguments see `RelevanceModel`; `folds` are those of `users`.
+    """
+    for begin, end in pairwise(cuts):
+        part = slice(begin, end)
+        found = _probabilities(coefficients, appeal, candidates, users[part], folds[part], seen)
+        yield found.astype(np.float32)
+
+
+def _probabilities(
+    coefficients: Floats,
+    appeal: Floats,
+    candidates: Sequence[Scores],
+    users: NDArray[np.integer],
+    folds: NDArray[np.integer],
+    seen: Interactions,
+) -> Floats:
+    found = np.empty((len(users), len(appeal)))
+    for each, own in enumerate(coefficients):
+        mine = folds == each
+        personal = Personal(own[2:], candidates, seen).of_all(users[mine])
+        found[mine] = expit(own[0] + own[1] * appeal + personal)
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

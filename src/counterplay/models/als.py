@@ -40,6 +40,7 @@ _TINY = 1e-20  # keeps what has converged from dividing 0 by 0
 class Als(Factorized, Solved):
     """`p_u · q_i`."""
 
+    made_for_some = True
     name = "ials"
     searched = (
         ("candidate.dim", "dim"),

@@ -28,6 +28,7 @@ class Attention(Scorer):
     Padding is never attended to; a place with nothing before it attends to itself, a learnt start.
     """
 
+    made_for_some = True
     learns_each_user = True
     searched = (*Scorer.searched, ("candidate.dim", "dim"))
 

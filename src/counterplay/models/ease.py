@@ -38,6 +38,7 @@ _COLUMNS = 256  # that are computed at a time
 class Ease(FromOwnItems):
     """A linear model from items to items, `[n_items, n_items]`."""
 
+    made_for_some = True
     name = "ease"
     searched = (("candidate.ridge", (1.0, 10_000.0)),)
 

@@ -66,6 +66,7 @@ class Embedding(nn.Module):
         self.own = nn.Parameter(own)
         self.items = ItemTable(self, "own") if of_items else None
         self.n_of_all: int | None = None  # rows on all workers, where these are one worker's
+        self.taken_of: int | None = None  # rows of the table that these few were taken from
         self.sparse = False  # whether its gradient is: the optimizer decides
         self.can_be_sparse = True  # not where a model uses the whole table in training
         self.features = (
@@ -170,7 +171,8 @@ class Embedding(nn.Module):
 
     def _whole(self, index: Tensor) -> bool:
         """Tell whether so many are asked for that what all features say is sooner computed."""
-        return index.numel() >= len(self.own) and not self.sparse
+        n = len(self.own) if self.taken_of is None else self.taken_of
+        return index.numel() >= n and not self.sparse
 
 
 class PairOptions(TypedDict, total=False):

@@ -50,6 +50,7 @@ class _WithConstant(Factorized):
 class CF(_WithConstant):
     """Matrix factorization with biases: `p_u · q_i + b_u + b_i + c`; the last place is the bias."""
 
+    made_for_some = True
     extra = 1
 
     def user_side(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
@@ -60,6 +61,8 @@ class CF(_WithConstant):
 
 class GMF(_WithConstant):
     """Generalised matrix factorization: `h · (p_u ∘ q_i) + c`, with a learnt `h`."""
+
+    made_for_some = True
 
     def __init__(self, n_users: int, n_items: int, **options: Unpack[PairOptions]) -> None:
         super().__init__(n_users, n_items, **options)

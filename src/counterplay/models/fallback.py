@@ -35,14 +35,17 @@ class Fallback:
         seen: Interactions,
         *,
         taught: NDArray[np.bool_] | None = None,
+        items: NDArray[np.float32] | None = None,
     ) -> None:
         told = seen if model.history_length else train
         without = np.append(np.diff(told.offsets) == 0, True)
         if taught is not None and not model.history_length:
             without[:-1] &= ~taught
         self.unknown: NDArray[np.bool_] = without & model.learns_each_user
+        if items is not None:
+            self.items: NDArray[np.float32] = items
+            return
         events = np.append(train.item_events, 0)
-        self.items: NDArray[np.float32]
         if train.rating is None:
             self.items = Popularity(train.n_users, train.n_items, events[:-1]).logits.numpy()
         else:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 class Neighbours(FromOwnItems):
     """The nearest `neighbours` of every item, ascending, and how near they are, `[n_items, K]`."""
 
+    made_for_some = True
     name = "knn"
     searched = (("candidate.neighbours", (5, 500)), ("candidate.shrink", (0.1, 1000.0)))
     places: Tensor

@@ -27,6 +27,8 @@ class MLP(PairScorer):
     each half is computed once a user and once an item, not once a pair.
     """
 
+    made_for_some = True
+
     def __init__(self, n_users: int, n_items: int, **options: Unpack[PairOptions]) -> None:
         super().__init__(n_users, n_items, **options)
         dim, generator = self.dim, options.get("generator")
@@ -95,6 +97,8 @@ def _slices(n: int, size: int) -> Iterator[slice]:
 
 class NCF(PairScorer):
     """NeuMF: GMF and MLP, each with vectors of its own, added up at the end."""
+
+    made_for_some = True
 
     def __init__(self, n_users: int, n_items: int, **options: Unpack[PairOptions]) -> None:
         super().__init__(n_users, n_items, **options)

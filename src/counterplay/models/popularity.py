@@ -26,6 +26,7 @@ class Popularity(Scorer):
     1 tempers popularity, 0 makes all items equal.
     """
 
+    made_for_some = True
     logits: Tensor
     searched = ()  # an exponent changes no order
 

@@ -62,6 +62,10 @@ class Scorer(nn.Module):
     """
 
     learns_each_user: bool = False
+    # Whether `counterplay.models.some_users` can make it for some users: of users it has tables of
+    # `Embedding` or their own items, and else only what is in its state. It goes for the class that
+    # says so, and not for those that are derived from it.
+    made_for_some: ClassVar[bool] = False
     # What tuning searches for such a candidate: a name in a run's configuration, with its name in
     # `counterplay.tuning.space.Space`, or with both ends.
     searched: ClassVar[Searched] = tuple(

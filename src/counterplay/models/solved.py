@@ -127,6 +127,10 @@ class FromOwnItems(Solved, Scorer):
 
     def __init__(self, log: Interactions) -> None:
         super().__init__(log.n_users, log.n_items)
+        self.know(log)
+
+    def know(self, log: Interactions) -> None:
+        """Let its users be those of a log, with their items."""
         clicks = clicks_of(log)
         parts = {
             "own": clicks.indices,  # [n_pairs]

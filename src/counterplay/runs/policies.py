@@ -17,7 +17,7 @@ from counterplay.evaluation.stage import Evaluation
 from counterplay.notes import noted, tell
 from counterplay.places import check_several
 from counterplay.runs.candidates import check_held_out, check_trained_on, names_of
-from counterplay.runs.rank_jobs import run_scores
+from counterplay.runs.sources import run_scores
 from counterplay.runs.training import read_record
 
 if TYPE_CHECKING:

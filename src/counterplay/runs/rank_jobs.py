@@ -1,113 +1,28 @@
-"""The jobs of a ranking: what a worker is told, and how it loads the candidate that it ranks."""
+"""The jobs of a ranking: what a worker is told, and what it makes of it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
-from counterplay.data.directory import load_split
-from counterplay.data.files import digest_of
 from counterplay.data.interactions import Interactions
 from counterplay.data.workplace import File, PlacedJob
-from counterplay.errors import DataError
-from counterplay.evaluation.score_files import read_scores
 from counterplay.metrics.item_sums import group_sums
 from counterplay.metrics.ranks import full_ranks, sampled_ranks
 from counterplay.metrics.recommendations import lists_of
-from counterplay.metrics.scoring import ModelScores
 from counterplay.metrics.shelf import Shelf
-from counterplay.runs.record import RECORD, load_run, read_record
-from counterplay.runs.training import taught_by, versions
+from counterplay.metrics.shown_model import probabilities
+from counterplay.runs.sources import Source, loaded
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from counterplay.data.jobs import Job, Result
-    from counterplay.data.splits import Split
     from counterplay.data.workplace import Workplace
     from counterplay.metrics.scoring import Scores
-    from counterplay.runs.record import RunRecord
 
 What = Literal["ranks", "sampled", "lists"]
-
-
-class Source(BaseModel):
-    """Where a candidate's scores come from, as plain values.
-
-    Attributes:
-        path: A run directory, or a file of scores.
-        digest: Of `run.json`, or of the file.
-        data: The dataset directory.
-        prints: Fingerprints of its log and of its split.
-        before: The part before which rows are what users did; 3 are all rows.
-        versions: Of what scores may depend on.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    path: str
-    digest: str
-    data: str
-    prints: tuple[str, str]
-    before: int
-    versions: tuple[tuple[str, str], ...]
-
-    @classmethod
-    def of(cls, path: Path, data: str | Path, prints: tuple[str, str], before: int) -> Source:
-        """Return the source of a run directory's, or of a file's scores."""
-        return cls(
-            path=str(path.resolve()), digest=_digest(path), data=str(Path(data).resolve()),
-            prints=prints, before=before, versions=tuple(versions().items()),
-        )  # fmt: skip
-
-    def rows_before(self, part: int) -> Interactions:
-        """Return what users did before a part; a process loads it once."""
-        return _before(self.data, self.prints, part)
-
-
-def run_scores(run: str | Path, record: RunRecord, split: Split, seen: Interactions) -> ModelScores:
-    """Return the scores of a run's candidate for users who did what is `seen`."""
-    split = split if record.refit is None else split.undivided()
-    train = split.train if record.predicts_ratings else replace(split.train, rating=None)
-    taught = taught_by(record.configuration.method, split)
-    return ModelScores(load_run(run, train)[0], seen, train=train, taught=taught)
-
-
-@lru_cache(maxsize=16)
-def _loaded(source: Source) -> Scores:
-    path, split = Path(source.path), _split(source.data, source.prints)
-    if _digest(path) != source.digest:
-        raise DataError(
-            f"a candidate must stay as it is while it is ranked; found '{path}' changed; give the "
-            "same command again"
-        )
-    if path.is_file():
-        return read_scores(path, split.interactions, np.empty(0, np.int64))
-    return run_scores(path, read_record(path), split, source.rows_before(source.before))
-
-
-def _digest(path: Path) -> str:
-    return digest_of(path if path.is_file() else path / RECORD)
-
-
-@lru_cache(maxsize=1)
-def _split(data: str, prints: tuple[str, str]) -> Split:
-    found = load_split(data)
-    if (found.interactions.fingerprint, found.fingerprint) != prints:
-        raise DataError(
-            f"the data must stay as they are while candidates are ranked; found '{data}' changed; "
-            "give the same command again"
-        )
-    return found
-
-
-@lru_cache(maxsize=3)
-def _before(data: str, prints: tuple[str, str], part: int) -> Interactions:
-    split = _split(data, prints)
-    return split.interactions.take(split.part < part)
 
 
 class RankJob(PlacedJob):
@@ -141,15 +56,18 @@ class RankJob(PlacedJob):
         return f"{self.what}/{self.shard:05}"
 
     def run(self, place: Workplace) -> Result:
-        """Load the candidate, unless this process has it, and rank."""
-        scores = _loaded(self.source)
+        """Load the candidate for the users of the job, and rank."""
+        table = place.map_array(*self.rows)
+        own = loaded(place, [self.source], table[:, 0], self.before, self.at_once)
+        (scores,), table = own.scores, np.column_stack([own.users, table[:, 1:]])
         if self.open is not None:
             scores = Shelf(place.map_array(*self.open)).scores(scores)
-        return self.kept(place, scores, self.source.rows_before(self.before))
+        return self.kept(place, table, scores, own.seen)
 
-    def kept(self, place: Workplace, scores: Scores, seen: Interactions) -> Result:
-        """Write what comes of it."""
-        table = place.map_array(*self.rows)
+    def kept(
+        self, place: Workplace, table: NDArray[np.int32], scores: Scores, seen: Interactions
+    ) -> Result:
+        """Write what comes of rows."""
         how: Any = {"memory": self.memory, "at_once": self.at_once}
         users = np.ascontiguousarray(table[:, 0])
         if self.what == "lists":
@@ -198,19 +116,55 @@ class SumJob(PlacedJob):
         return f"sums/{self.shard:05}"
 
     def run(self, place: Workplace) -> Result:
-        """Load the candidates, unless this process has them, and add up."""
-        table = place.map_array(*self.rows)
-        users, weights = (np.ascontiguousarray(each) for each in table.T)
+        """Load the candidates for the users of the job, and add up."""
+        asked, weights = (np.ascontiguousarray(each) for each in place.map_array(*self.rows).T)
+        own = loaded(place, self.sources, asked, self.before, self.at_once)
+        users = own.users
         (total,) = group_sums(
-            np.array(self.coefficients), [_loaded(each) for each in self.sources], users, weights,
-            np.array(self.lambdas), self.sources[0].rows_before(self.before), [0, len(users)],
-            memory=self.memory, at_once=self.at_once,
+            np.array(self.coefficients), own.scores, users, weights, np.array(self.lambdas),
+            own.seen, [0, len(users)], memory=self.memory, at_once=self.at_once,
         )  # fmt: skip
         name = f"{self.key}-0"
         return {"rows": len(users), "files": [(name, place.put_array(name, total))]}
 
 
+class BelievedJob(PlacedJob):
+    """What a relevance model says of all items to some users.
+
+    Attributes:
+        sources: The candidates whose ranks are its features.
+        coefficients: Of each fold of users.
+        appeal: Of each item, `[n_items]`.
+        shard: Number.
+        rows: The users, and the fold of each, `[n, 2]`.
+        before: The part before which rows are what users have seen.
+    """
+
+    sources: tuple[Source, ...]
+    coefficients: tuple[tuple[float, ...], ...]
+    appeal: File
+    shard: int
+    rows: File
+    before: int
+
+    @property
+    def label(self) -> str:
+        """What it makes, and its number."""
+        return f"believed/{self.shard:05}"
+
+    def run(self, place: Workplace) -> Result:
+        """Load the candidates for the users of the job, and ask the model."""
+        asked, folds = (np.ascontiguousarray(each) for each in place.map_array(*self.rows).T)
+        n = len(asked)
+        own = loaded(place, self.sources, asked, self.before, n)
+        appeal = np.array(place.map_array(*self.appeal))
+        shared = np.array(self.coefficients), appeal, own.scores
+        (found,) = probabilities(*shared, own.users, folds, own.seen, [0, n])
+        name = f"{self.key}-0"
+        return {"rows": n, "files": [(name, place.put_array(name, found))]}
+
+
 def run_here(place: Workplace, scores: Scores, seen: Interactions, job: Job) -> Result:
     """Do a job in the process that has the candidate."""
     assert isinstance(job, RankJob)
-    return job.kept(place, scores, seen)
+    return job.kept(place, place.map_array(*job.rows), scores, seen)

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from counterplay.data.splits import Split
+    from counterplay.data.user_rows import UserRows
     from counterplay.learning.fitting import Callback
     from counterplay.learning.method import Method
     from counterplay.learning.records import Epoch, Fit
@@ -182,7 +183,7 @@ def _trained(
     return written[0] if written else record
 
 
-def taught_by(method: str, split: Split) -> NDArray[np.bool_] | None:
+def taught_by(method: str, split: Split | UserRows) -> NDArray[np.bool_] | None:
     """Return whom a method learns of by training impressions, `[n_users]`; None if it has clicks.
 
     Users who were shown something and clicked nothing are known to it.

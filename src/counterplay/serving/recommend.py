@@ -169,7 +169,9 @@ def _lists(
         place, prints = data_of(run, record, data), record.dataset
         seen = {_EVERYTHING: log} | ({_NOTHING: hidden} if include_seen else {})
         both = prints.fingerprint, prints.split_fingerprint
-        scores = ranking.of(Path(run).name, scores, run, place, both, seen, shelf)
+        scores = ranking.of(
+            Path(run).name, scores, run, place, both, seen, shelf, everybody=fallback.items
+        )
     told = {
         "model": record.configuration.candidate.name,
         "dataset": record.dataset.to_dict(),

@@ -91,12 +91,12 @@ class Search:
         number = len(self.trials)
         self._asked = self._ask(number)
         return TrialJob(
-            data=str(self.judge.data),
+            data=str(Path(self.judge.data).resolve()),  # whoever runs it may work elsewhere
             tuning=self.judge.tuning,
             method=self.method,
             number=number,
             settings=self._asked.params,
-            folder=str(self.place(number)),
+            folder=str(self.place(number).resolve()),
             track=self.judge.track,
         )
 
