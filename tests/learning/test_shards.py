@@ -147,9 +147,10 @@ def test_any_number_of_workers_recommends_the_same(
 ) -> None:
     """The ten best items of 2,000 users; what may change places are scores within 1e-4.
 
-    Norms of four numbers let rounding grow from step to step, so attention has few.
+    How many are that near is up to how a processor rounds. Norms of four numbers let rounding grow
+    from step to step, so attention has few.
     """
-    log, lists = log_of(n_users=2_000, n_items=300, n=20_000), []
+    log, lists, scorers = log_of(n_users=2_000, n_items=300, n=20_000), [], []
     users = np.arange(log.n_users)
     given = {"batch_size": 2_048, "rate": 0.05} | given
     for size in (1, 2, 4):
@@ -163,12 +164,14 @@ def test_any_number_of_workers_recommends_the_same(
                 if name.startswith(prefix)
             }
         )
-        lists.append(top_k(ModelScores(candidate, log, train=log), users, log, 10))
+        scorers.append(ModelScores(candidate, log, train=log))
+        lists.append(top_k(scorers[-1], users, log, 10))
     items, scores = lists[0]
     assert len(np.unique(items)) > 20  # they are not everybody's
     for others, theirs in lists[1:]:
         assert np.abs(theirs - scores).max() < 1e-4
-        assert (others == items).all(axis=1).mean() > 0.999
+        here = scorers[0].of(users, others)  # what one worker thinks of their lists
+        assert np.abs(here - scores).max() < 1e-4  # so only what is as good changes places
 
 
 @pytest.mark.parametrize("method", ["erm", "acl", "dro"])
