@@ -155,7 +155,8 @@ def page(lines: Mapping[str, Mapping[str, Any]]) -> str:
         "them from features. Where they are known, validation rows are weighted by them too.",
         f"- All learn `{MODEL}`, with features, from batches of {BATCH}, with a patience of "
         f"{PATIENCE} epochs. Each had {N_TRIALS} trials on seeds "
-        f"{' and '.join(map(str, SEEDS))}: rate, ℓ2, dimension, and the method's own settings.",
+        f"{' and '.join(map(str, SEEDS))}: rate, ℓ2, dimension, and the method's own settings, of "
+        "the game α and the opponent's rate and dimension.",
         "- `dr, fitted`, `ps` and the game have a `gmf` as exposure model.",
         "",
     ]

@@ -39,6 +39,7 @@ SHARED: Settings = {
     "training.l2": (1e-3, 1e-1),
     "candidate.dim": (4, 16),
 }
+OPPONENT = {"alpha": (0.1, 10.0), "exposure_rate": (0.001, 0.1), "exposure_dim": (2, 16)}
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,9 @@ class Learner:
     def ranges(self) -> dict[str, tuple[float, float]]:
         """What its trials search: what all do, and the method's own."""
         own = {
-            key: ends
+            key: OPPONENT[ends] if isinstance(ends, str) else ends
             for key, ends in method_of(self.method).searched
-            if key.startswith("training.") and not isinstance(ends, str)
+            if ends != "exposure"  # its model is the same for all
         }
         return SHARED | own
 
