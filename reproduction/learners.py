@@ -14,7 +14,7 @@ from pydantic import Field
 from counterplay.data.jobs import Job
 from counterplay.errors import ConfigError
 from reproduction.execution import results_of
-from reproduction.learners_fit import COAT, learnt, setting_of
+from reproduction.learners_fit import COAT, WEIGHTED, learnt, setting_of
 from reproduction.learners_settings import SETTINGS, settings
 from reproduction.learners_summary import page, rows, summarised
 
@@ -67,10 +67,26 @@ def jobs() -> list[LearnerJob]:
     ]
 
 
+def without_weights() -> list[tuple[str, LearnerJob]]:
+    """Return plain learning with the rate, ℓ2 and so on that were chosen for weighted learners."""
+    asked = settings()
+    return [
+        (name, LearnerJob(mechanism=mechanism, learner="erm", seed=seed, chosen=shared))
+        for mechanism, learners in asked.chosen.items()
+        for name in WEIGHTED
+        if name in learners
+        for shared in [{key: learners[name][key] for key in learners["erm"]}]
+        for seed in range(asked.n_seeds[mechanism])
+    ]
+
+
 def run(place: Place) -> dict[str, Any]:
     """Learn in every world of the reported seeds, and return what each learner was worth."""
     found = results_of(jobs(), place, learnt_once)
-    cells = summarised(found)
+    asked = without_weights()
+    once = {job.key: job for _, job in asked}  # several learners may have the same settings
+    plain = dict(zip(once, results_of(list(once.values()), place, learnt_once), strict=True))
+    cells = summarised(found, [(name, plain[job.key]) for name, job in asked])
     return {
         "settings": settings().model_dump(mode="json"),
         "learners": cells,

@@ -121,6 +121,12 @@ LEARNERS = {
     "ials, ips": Learner("ials", "ips"),
 }
 
+WEIGHTED = tuple(  # plain learning, but for weights
+    name
+    for name, each in LEARNERS.items()
+    if each.model == "gmf" and each.method not in ("erm", "softmax", "shown")
+)
+
 
 @dataclass(frozen=True)
 class Setting:

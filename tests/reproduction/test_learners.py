@@ -79,6 +79,48 @@ def _result(learner: str, seed: int, truth: float, ess: float | None = None) -> 
     }  # fmt: skip
 
 
+def test_plain_learning_is_asked_for_with_the_settings_of_every_weighted_learner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chosen = {
+        "erm": {"training.rate": 0.1},
+        "ps": {"training.rate": 0.2, "exposure.name": "pop"},
+        "acl, paper": {"training.rate": 0.3, "training.alpha": 1.0},
+        "ease": {"candidate.ridge": 1.0},
+    }
+    asked = LearnersSettings(frozen=True, n_seeds={"history": 2}, chosen={"history": chosen})
+    monkeypatch.setattr(learners, "settings", lambda: asked)
+    found = [(name, job.learner, job.seed, job.chosen) for name, job in learners.without_weights()]
+    assert found == [
+        (name, "erm", seed, {"training.rate": rate})
+        for name, rate in (("ps", 0.2), ("acl, paper", 0.3))
+        for seed in (0, 1)
+    ]
+
+
+def test_what_weights_do_is_beside_plain_learning_with_their_settings() -> None:
+    names = ("erm", "ps", "acl, paper")
+    found = [
+        _result(name, s, 4.0 + s, None if name == "erm" else 0.5)
+        for name in names
+        for s in (0, 1, 2)
+    ]
+    plain = [("ps", _result("erm", s, value)) for s, value in enumerate((2.0, 2.5, 3.1))]
+    plain += [("acl, paper", _result("erm", s, 8.0 + 2 * s)) for s in (0, 1)]
+    (cell,) = summarised(found, plain)
+    shares = 100 * (np.array([4, 5, 6]) / np.array([2, 2.5, 3.1]) - 1)
+    test = ttest_1samp(shares, 0).confidence_interval(1 - 0.05 / 2)
+    gain = cell["weights"]["ps"]
+    assert gain["value"] == pytest.approx(shares.mean())
+    assert (gain["low"], gain["high"]) == pytest.approx((test.low, test.high))
+    assert cell["weights"]["acl, paper"]["value"] == pytest.approx(-50)
+    assert better([cell], "ps") == ([], [])
+    assert better([cell], "ps", "weights") == (["history"], [])
+    text = page([cell], "")
+    assert "beside plain learning at the same rate and ℓ2: better `ps` (1)" in text
+    assert f"| ps | +{gain['value']:.1f} %" in text
+
+
 def test_gains_are_paired_corrected_and_of_common_seeds() -> None:
     erm, ps, game = [4.0, 5.0, 6.0], [4.4, 5.6, 6.5], [3.9, 4.9, 5.9]
     found = [_result("erm", seed, value) for seed, value in enumerate(erm)]
