@@ -82,7 +82,7 @@ def _result(learner: str, seed: int, truth: float, ess: float | None = None) -> 
 def test_plain_learning_is_asked_for_with_the_settings_of_every_weighted_learner(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    chosen = {
+    chosen: dict[str, dict[str, Any]] = {
         "erm": {"training.rate": 0.1},
         "ps": {"training.rate": 0.2, "exposure.name": "pop"},
         "acl, paper": {"training.rate": 0.3, "training.alpha": 1.0},
