@@ -44,6 +44,7 @@ NAMES = (
     "newcomer",
 )
 LONG = ("prepare_workers", "evaluate_workers", "worker_kills", "sasrec")  # run only when named
+ALL = (*NAMES, *LONG)
 ABOUT = (
     "# Benchmark results",
     "",
@@ -62,7 +63,7 @@ def main(names: list[str]) -> None:
         print(json.dumps(result, indent=2))
         if "skipped" not in result:
             write_record(result, RESULTS, name, COMMAND)
-    write_summary(RESULTS, ABOUT, (*NAMES, *LONG), COMMAND)
+    write_summary(RESULTS, ABOUT, ALL, COMMAND)
 
 
 if __name__ == "__main__":

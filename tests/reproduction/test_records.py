@@ -35,10 +35,12 @@ def test_what_is_older_is_marked_until_it_is_measured_anew(tmp_path: Path) -> No
 
 def test_pages_that_are_kept_are_those_of_the_records_beside_them(tmp_path: Path) -> None:
     for kept, names, about, command in (
-        (benchmarks.run.RESULTS, benchmarks.run.NAMES, benchmarks.run.ABOUT, "benchmarks.run"),
+        (benchmarks.run.RESULTS, benchmarks.run.ALL, benchmarks.run.ABOUT, "benchmarks.run"),
         (experiments.RESULTS, experiments.EXPERIMENTS, experiments.ABOUT, "reproduction"),
     ):
         for name in names:
+            if name in benchmarks.run.LONG and not (kept / f"{name}.json").exists():
+                continue  # takes hours, and is written when it is done
             text = (kept / f"{name}.json").read_text(encoding="utf-8")
             assert json.loads(text)["command"] == f"python -m {command} {name}"
             (tmp_path / f"{name}.json").write_text(text, encoding="utf-8")

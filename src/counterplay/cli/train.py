@@ -31,6 +31,14 @@ _Recipe = Annotated[
 _Alpha = Annotated[
     float | None, option("Weight α of the exposure model's regularizer, for acl.", default="1.0")
 ]
+_NO_EXPOSURE = (
+    "an option must belong to the method; found --exposure with {}; leave it out, or choose a "
+    "method that has an exposure model, such as ps or acl"
+)
+_TRACKED_ELSEWHERE = (
+    "metrics are logged by the process that trains; found --track with --ray, where that is "
+    "another; leave one of them out"
+)
 
 
 def train(
@@ -99,17 +107,11 @@ def train(
     }
     settings = run_config(config, assignments or (), given)
     if exposure is not None and not settings.has_exposure:
-        raise ConfigError(
-            f"an option must belong to the method; found --exposure with {settings.method}; leave "
-            "it out, or choose a method that has an exposure model, such as ps or acl"
-        )
+        raise ConfigError(_NO_EXPOSURE.format(settings.method))
     if not resume and not is_worker():
         check_free(out)
     if ray and track is not None:
-        raise ConfigError(
-            "metrics are logged by the process that trains; found --track with --ray, where that "
-            "is another; leave one of them out"
-        )
+        raise ConfigError(_TRACKED_ELSEWHERE)
     if workers is not None and not ray and not is_worker():
         launching.launch(workers, shards or SHARDS)
     if is_worker():
