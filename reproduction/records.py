@@ -10,11 +10,11 @@ import json
 import os
 import platform
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
 _COLUMNS = ("what", "ours", "yardstick", "ratio", "goal")
 _PACKAGES = ("numpy", "polars", "pyarrow", "torch")
@@ -28,9 +28,20 @@ def machine() -> dict[str, Any]:
     """Return what the figures depend on."""
     return {
         "cores": os.cpu_count(),
+        "processor": processor(),
         "python": platform.python_version(),
         "versions": {package: version(package) for package in _PACKAGES},
     }
+
+
+def processor() -> str:
+    """Return what the processor calls itself, with the vector instructions that products use."""
+    about = Path("/proc/cpuinfo")
+    text = about.read_text(encoding="utf-8") if about.exists() else ""
+    told = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    fields = {key.strip(): value.strip() for key, value in told.items()}
+    has = [name for name in ("avx2", "avx512f") if name in fields.get("flags", "").split()]
+    return " ".join([fields.get("model name", platform.machine()), *has])
 
 
 def write_record(result: dict[str, Any], folder: Path, name: str, command: str) -> Path:
