@@ -217,9 +217,10 @@ def caps_for(appeal: Numbers, n_shown: float, mean_accept: float) -> Numbers:
     if not (appeal > 0).all():
         raise ConfigError(f"appeal must be above 0; found {appeal.min():g}; leave such items out")
     if not 0 < wanted < len(appeal):
+        most = mean_accept * len(appeal)
         raise ConfigError(
-            f"a user can be shown more than 0 and fewer than {mean_accept * len(appeal):,.0f} of "
-            f"{len(appeal):,} items; found n_shown {n_shown:g}; change it"
+            f"a user can be shown more than 0 and fewer than {most:,.0f} of {len(appeal):,} items; "
+            f"found n_shown {n_shown:g}; choose another, for example n_shown={round(most / 2, 1):g}"
         )
     falling = np.sort(appeal)[::-1]
     rest = np.cumsum(falling[::-1])[::-1]
