@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _COLUMNS = ("what", "ours", "yardstick", "ratio", "goal")
+_ABOUT = Path("/proc/cpuinfo")
 _PACKAGES = ("numpy", "polars", "pyarrow", "torch")
 _OLDER = (
     "† Measured before rows of one user at one time had an order of their own, before ties "
@@ -28,17 +29,19 @@ def machine() -> dict[str, Any]:
     """Return what the figures depend on."""
     return {
         "cores": os.cpu_count(),
-        "processor": processor(),
+        "processor": processor(_ABOUT.read_text(encoding="utf-8") if _ABOUT.exists() else ""),
         "python": platform.python_version(),
         "versions": {package: version(package) for package in _PACKAGES},
     }
 
 
-def processor() -> str:
-    """Return what the processor calls itself, with the vector instructions that products use."""
-    about = Path("/proc/cpuinfo")
-    text = about.read_text(encoding="utf-8") if about.exists() else ""
-    told = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+def processor(about: str) -> str:
+    """Return what a processor calls itself, with the instructions that matrix products use.
+
+    Args:
+        about: Lines of `name: value`, as Linux has them.
+    """
+    told = dict(line.split(":", 1) for line in about.splitlines() if ":" in line)
     fields = {key.strip(): value.strip() for key, value in told.items()}
     has = [name for name in ("avx2", "avx512f") if name in fields.get("flags", "").split()]
     return " ".join([fields.get("model name", platform.machine()), *has])

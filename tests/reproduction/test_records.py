@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+import platform
 from pathlib import Path
 from typing import Any
 
 import benchmarks.run
 from reproduction import experiments
-from reproduction.records import write_record, write_summary
+from reproduction.records import processor, write_record, write_summary
 
 
 def row(what: str, met: bool | None) -> dict[str, Any]:
@@ -18,7 +19,13 @@ def test_a_record_says_what_was_run_and_where(tmp_path: Path) -> None:
     found = json.loads(path.read_text())
     assert list(found) == ["name", "command", "machine", "rows"]
     assert found["command"] == "python -m benchmarks.run speed"
-    assert set(found["machine"]) == {"cores", "python", "versions"}
+    assert set(found["machine"]) == {"cores", "processor", "python", "versions"}
+
+
+def test_a_processor_is_told_by_its_name_and_what_products_use_of_it() -> None:
+    two = "processor: 0\nmodel name\t: Fast CPU\nflags\t\t: sse avx2 avx\n\nprocessor: 1\n"
+    assert processor(two) == "Fast CPU avx2"
+    assert processor("") == platform.machine()
 
 
 def test_what_is_older_is_marked_until_it_is_measured_anew(tmp_path: Path) -> None:
