@@ -69,6 +69,14 @@ def test_processes_and_ray_are_one_or_the_other(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("command", ["evaluate", "compare"])
+def test_jobs_on_ray_have_a_place_that_all_nodes_see(command: str, folder: Path, run: Run) -> None:
+    runs = [folder / "gmf", folder / "mlp"][: 2 if command == "compare" else 1]
+    refused = run(command, *runs, "--ray")
+    assert refused.code == 2
+    assert "found --ray without --out; name a file where all nodes see it" in refused.err
+
+
 def test_lists_are_the_same_by_jobs(folder: Path, tmp_path: Path, run: Run) -> None:
     for name, more in (("one", ()), ("many", ("--shards", 5))):
         out = tmp_path / f"{name}.parquet"

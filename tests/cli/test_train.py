@@ -57,8 +57,9 @@ def test_json_and_a_file_of_settings(dataset: Path, tmp_path: Path, run: Run) ->
     [
         (("--set", "training.epoch=3"), "did you mean 'epochs'"),
         (("--method", "erm", "--alpha", 2), "training.alpha with erm"),
-        (("--exposure", "mlp"), "found --exposure with erm"),
-        (("--method", "dro", "--exposure", "mlp"), "found --exposure with dro"),
+        (("--exposure", "mlp"), "found exposure.name with erm"),
+        (("--set", "exposure.exponent=0.5"), "found exposure.exponent with erm"),
+        (("--method", "dro", "--exposure", "mlp"), "found exposure.name with dro"),
         (("--method", "acl", "--exposure", "pop"), "must have something to learn"),
         (
             ("--method", "acl", "--set", "training.regularizer=known"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,26 @@ def test_a_file_is_compared_again_where_it_has_changed(
     assert len(read) == 3
     path.unlink()
     with pytest.raises(cp.DataError, match="found nothing there; write it again"):
+        files.check_once(path, digests, remedy="write it again")
+
+
+@pytest.mark.parametrize("way", ["in place", "as another file", "of another size"])
+def test_however_a_file_has_changed_it_is_compared_again(way: str, tmp_path: Path) -> None:
+    path, other = tmp_path / "rows", tmp_path / "other"
+    path.write_bytes(b"as it was")
+    digests, was = {"rows": files.digest_of(path)}, path.stat()
+    files.check_once(path, digests, remedy="write it again")
+    if way == "in place":  # of the same size, at another time
+        path.write_bytes(b"as it IS!")
+        os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns + 1))
+    elif way == "as another file":  # of the same size and time
+        other.write_bytes(b"as it IS!")
+        os.utime(other, ns=(was.st_atime_ns, was.st_mtime_ns))
+        other.replace(path)
+    else:  # at the same time
+        path.write_bytes(b"as it is now")
+        os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
+    with pytest.raises(cp.DataError, match="must be as it was written"):
         files.check_once(path, digests, remedy="write it again")
 
 

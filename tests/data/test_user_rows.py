@@ -74,6 +74,10 @@ def test_rows_of_users_are_all_of_theirs(data: Path, chosen: set[int], shown: bo
     assert np.array_equal(users[found.unclicked.user], split.unclicked.user[own])
     assert np.array_equal(found.unclicked.item, split.unclicked.item[own])
     assert np.array_equal(found.unclicked_part, split.unclicked_part[own])
+    undivided = found.undivided().unclicked_part
+    assert undivided is not None
+    assert len(undivided) == own.sum()
+    assert not undivided.any()
 
 
 def test_rows_of_others_are_not_decoded(
@@ -129,6 +133,32 @@ def test_other_data_are_refused(data: Path) -> None:
         DataError, match=r"the data must stay as they are .* found '.*data' changed"
     ):
         Checked(data, ("sha256:a", "sha256:b"))
+    split = directory.load_split(data)
+    for prints in ((split.interactions.fingerprint, "b"), ("a", split.fingerprint)):
+        with pytest.raises(DataError, match="changed"):
+            Checked(data, prints)
+
+
+@pytest.mark.parametrize("name", ["interactions", "split", "unclicked"])
+def test_a_damaged_file_is_refused(name: str, data: Path, tmp_path: Path) -> None:
+    place, about, users = tmp_path / "data", checked(data), np.array([3], dtype=np.int32)
+    place.mkdir()
+    for each in data.iterdir():
+        (place / each.name).write_bytes(each.read_bytes())
+    content = bytearray((place / f"{name}.parquet").read_bytes())
+    content[len(content) // 2] ^= 1
+    (place / f"{name}.parquet").write_bytes(content)
+    about.folder = place
+    with pytest.raises(DataError, match=rf"{name}\.parquet' must be as it was written"):
+        about.rows(users, unclicked=True)
+
+
+def test_long_tables_have_row_groups_of_one_size(data: Path) -> None:
+    for name in ("interactions", "split", "unclicked"):
+        meta = pq.ParquetFile(data / f"{name}.parquet").metadata
+        sizes = [meta.row_group(number).num_rows for number in range(meta.num_row_groups)]
+        assert len(sizes) > 3
+        assert set(sizes[:-1]) == {A_GROUP}
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 4))))

@@ -19,9 +19,11 @@ from counterplay.data.features import FeatureTable
 from counterplay.data.jobs import Finished, Job, Work, in_turn
 from counterplay.data.workplace import Workplace
 from counterplay.evaluation.stage import Evaluation
+from counterplay.models.attention import Attention
 from counterplay.models.factorization import GMF
 from counterplay.models.names import MODELS
 from counterplay.runs import rank_jobs, sources
+from counterplay.runs.by_jobs import ByJobs, put
 from counterplay.runs.candidates import compare, evaluate_run
 from counterplay.runs.config import run_config
 from counterplay.runs.ranking import ranking_for
@@ -90,6 +92,10 @@ class Own(GMF):
     """A model of one's own: nobody knows how it knows its users."""
 
 
+class OwnHistories(Attention):
+    """Another one, which reads what users did."""
+
+
 def text(found: Any) -> str:
     return json.dumps(found.to_dict())
 
@@ -115,6 +121,8 @@ def test_every_kind_of_model_is_ranked_by_jobs_as_by_one_process(
         ("method=acl", "candidate.name=mlp"),
         ("method=erm", "candidate.name=knn", "candidate.use_features=false"),
         ("method=erm", "candidate.name=gmf", "refitted"),
+        ("method=erm", "candidate.name=gmf", "candidate.use_features=false", "refitted"),
+        ("method=erm", "candidate.name=knn", "candidate.use_features=false", "refitted"),
     ],
 )
 def test_lists_of_every_kind_of_run_are_the_same(
@@ -128,7 +136,8 @@ def test_lists_of_every_kind_of_run_are_the_same(
         run = tmp_path / "all"
     files = [tmp_path / "one.parquet", tmp_path / "jobs.parquet"]
     told = recommend(run, files[0], k=6)
-    assert (told["cold"] > 0) == ("candidate.use_features=false" in settings)
+    strangers = "candidate.use_features=false" in settings and "refitted" not in settings
+    assert (told["cold"] > 0) == strangers
     with ranking_for(files[1], shards=5, executor=elsewhere) as by_jobs:
         recommend(run, files[1], k=6, ranking=by_jobs)
     assert files[1].read_bytes() == files[0].read_bytes()
@@ -149,6 +158,76 @@ def test_whoever_is_known_by_impressions_is_no_stranger(
     with ranking_for(None, shards=5, executor=elsewhere) as by_jobs:
         found = evaluate_run(run, None, how, ranking=by_jobs)
     assert text(found) == text(evaluate_run(run, None, how))
+
+
+def test_a_model_of_ones_own_knows_what_was_before_the_part(
+    trained: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(MODELS, "own", OwnHistories)
+    run = trained("method=erm", "candidate.name=own", "candidate.use_features=false")
+    for part in ("validation", "test"):
+        how = Evaluation(**HOW, estimators=("standard",), part=part)
+        with ranking_for(None, shards=5, executor=elsewhere) as by_jobs:
+            found = evaluate_run(run, None, how, ranking=by_jobs)
+        assert text(found) == text(evaluate_run(run, None, how))
+
+
+def test_every_job_loads_for_as_many_users_as_models_are_asked_for(
+    trained: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Features of users are computed for all where no more are there: they must be loaded too."""
+    world = Synthetic(n_users=60, n_items=N_ITEMS, n_shown=4, seed=3).world()
+    write_world(world, tmp_path / "world", rates=(0.3, 0.5, 0.5), impressions=True)
+    place, asked, most = tmp_path / "world" / "log", list[tuple[int, int]](), dict[type[Job], int]()
+    runs = [trained("method=erm", f"candidate.name={each}", place=place) for each in ("gmf", "cf")]
+
+    def counted(*told: Any) -> Any:
+        asked.append((len(told[2]), told[4]))
+        return loaded(*told)
+
+    def executor(work: Work, jobs: Any) -> Finished:
+        for job in jobs:
+            yield from in_turn(work, [job])
+            n_asked, at_once = asked.pop()
+            assert at_once == getattr(job, "at_once", n_asked)
+            most[type(job)] = max(at_once, most.get(type(job), 0))
+
+    monkeypatch.setattr(rank_jobs, "loaded", counted)
+    more = HOW | {"memory": 4 * HOW["memory"], "estimators": ("dials", "doubly-robust")}
+    with ranking_for(None, shards=3, executor=executor) as by_jobs:
+        compare(runs, None, Evaluation(**more), ranking=by_jobs)
+    assert set(most) == {rank_jobs.RankJob, rank_jobs.SumJob, rank_jobs.BelievedJob}
+    assert min(most.values()) > 1
+
+
+def test_a_source_is_named_by_all_that_scores_depend_on(
+    data: Path, trained: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = trained("method=erm", "candidate.name=gmf")
+    one = Source.of(data, ("a", "b"), 2, run)
+    monkeypatch.chdir(data.parent)
+    assert Source.of(data.name, ("a", "b"), 2, run) == one
+    monkeypatch.chdir(run.parent)
+    assert Source.of(data, ("a", "b"), 2, Path(run.name)) == one
+    assert Source.of(data, ("a", "b"), 1, run) != one
+    monkeypatch.setattr(sources, "versions", lambda: {"torch": "0"})
+    assert Source.of(data, ("a", "b"), 2, run) != one
+
+
+def test_what_jobs_are_given_does_not_overwrite_each_other(tmp_path: Path) -> None:
+    place, values = Workplace(tmp_path), [np.arange(3), np.arange(4)]
+    files = [put(place, "pairs", each) for each in values]
+    for file, each in zip(files, values, strict=True):
+        assert np.array_equal(place.map_array(*file), each)
+
+
+def test_rows_of_the_same_users_and_other_items_are_others() -> None:
+    seen = cp.read({"user": [0, 0, 1], "item": [0, 1, 2]})
+    other = replace(seen, item=np.array([0, 2, 1], dtype=np.int32))
+    nothing: Any = None
+    scores = ByJobs(nothing, "f", nothing, nothing, {}, {2: seen}, None)
+    assert scores._part(replace(seen)) == 2
+    assert scores._part(other) is None
 
 
 def captured(run: Path, place: Path) -> list[rank_jobs.RankJob]:

@@ -32,7 +32,7 @@ _Alpha = Annotated[
     float | None, option("Weight α of the exposure model's regularizer, for acl.", default="1.0")
 ]
 _NO_EXPOSURE = (
-    "an option must belong to the method; found --exposure with {}; leave it out, or choose a "
+    "an option must belong to the method; found exposure.{} with {}; leave it out, or choose a "
     "method that has an exposure model, such as ps or acl"
 )
 _TRACKED_ELSEWHERE = (
@@ -106,8 +106,9 @@ def train(
         "training.seed": seed,
     }
     settings = run_config(config, assignments or (), given)
-    if exposure is not None and not settings.has_exposure:
-        raise ConfigError(_NO_EXPOSURE.format(settings.method))
+    strange = settings.exposure.model_fields_set - {"dim"}  # --dim is that of both
+    if strange and not settings.has_exposure:
+        raise ConfigError(_NO_EXPOSURE.format(min(strange), settings.method))
     if not resume and not is_worker():
         check_free(out)
     if ray and track is not None:

@@ -215,7 +215,7 @@ def _write_many(path: Path, columns: dict[str, NDArray[Any]]) -> None:
             series = {
                 name: pl.Series(each[part]).cast(TYPES[name]) for name, each in columns.items()
             }
-            writer.write_table(pl.DataFrame(series).to_arrow().cast(types))
+            writer.write_table(pl.DataFrame(series).to_arrow().cast(types), ROW_GROUP)
 
 
 def _read_columns(path: Path, wanted: tuple[str, ...]) -> dict[str, Any]:

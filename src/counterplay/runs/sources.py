@@ -183,11 +183,10 @@ def _model(source: Source) -> ForSome:
     return ForSome(read_record(run).configuration.candidate, data.nobody(), stored, data.n_users)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=16)  # as many as may be compared
 def _whole(source: Source) -> ModelScores:
     """Return the scores of a run with all its users; a process loads them once."""
     assert source.run is not None
-    Checked(source.data, source.prints)  # which refuses others
     split = load_split(source.data)
     seen = split.interactions.take(split.part < source.before)
     return run_scores(source.run[0], read_record(source.run[0]), split, seen)
