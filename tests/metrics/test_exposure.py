@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
+from scipy.stats import rankdata, spearmanr
 
 import counterplay as cp
 from counterplay.metrics.exposure import (
+    _ranks,
     calibration,
     decile_shares,
     deciles_of_items,
@@ -256,3 +257,8 @@ def test_calibration_needs_both_of_each_row() -> None:
     for estimated, true in ((np.ones(3), np.ones(2)), (np.ones(0), np.ones(0))):
         with pytest.raises(cp.DataError, match="of one length, 1 or more"):
             calibration(estimated, true)
+
+
+@given(propensities)
+def test_ranks_are_those_of_scipy(values: list[float]) -> None:
+    np.testing.assert_array_equal(_ranks(np.array(values)), rankdata(values))
