@@ -38,6 +38,7 @@ NAMES = (
     "open_bandit",
     "worlds",
     "demo",
+    "study",
     "startup",
     "faults",
     "switches",
