@@ -126,6 +126,11 @@ WEIGHTED = tuple(  # plain learning, but for weights
     for name, each in LEARNERS.items()
     if each.model == "gmf" and each.method not in ("erm", "softmax", "shown")
 )
+# What stands beside plain learning: a weighted learner, with plain learning's share of its ℓ2. By
+# the recipe `paper` all propensities begin at 0.5 and end near 1: a loss that is so much larger
+# makes ℓ2 so much weaker, by a share whose middle is 0.7.
+LESS_L2 = "acl, paper (0.7 of ℓ2)"
+BESIDE = {name: (name, 1.0) for name in WEIGHTED} | {LESS_L2: ("acl, paper", 0.7)}
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,18 @@ import numpy as np
 from reproduction.exposure_summary import LEVEL, interval, told
 from reproduction.learners_fit import (
     BATCH,
+    BESIDE,
     COAT,
     DIM,
     LEARNERS,
     N_NEGATIVES,
     PATIENCE,
     PLACES,
-    WEIGHTED,
 )
 from reproduction.learners_settings import N_TRIALS, SEEDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from counterplay.data.jobs import Result
 
@@ -56,8 +56,9 @@ def _weights(
     """Return what weights gain over plain learning with the same settings, of common seeds."""
     gains = {}
     for name, own in plain.items():
-        seeds = sorted(own.keys() & found[name].keys())
-        one, other = ([each[s]["truth"] for s in seeds] for each in (found[name], own))
+        weighted = found[BESIDE[name][0]]
+        seeds = sorted(own.keys() & weighted.keys())
+        one, other = ([each[s]["truth"] for s in seeds] for each in (weighted, own))
         gains[name] = interval(100 * (np.array(one) / np.array(other) - 1), len(plain))
     return gains
 
@@ -141,11 +142,11 @@ def lead(cells: Sequence[Mapping[str, Any]]) -> str:
     return (
         "What was better or worse than plain learning (`erm`) by GMF beyond chance, with the "
         f"number of places, of {len(cells)}. {' '.join(said)} What weights do by themselves, "
-        f"beside plain learning at the same rate and ℓ2: {_compared(cells, WEIGHTED, 'weights')}."
+        f"beside plain learning at the same rate and ℓ2: {_compared(cells, BESIDE, 'weights')}."
     )
 
 
-def _compared(cells: Sequence[Mapping[str, Any]], names: Sequence[str], by: str = "gain") -> str:
+def _compared(cells: Sequence[Mapping[str, Any]], names: Iterable[str], by: str = "gain") -> str:
     """Name who is better in some places, and who is worse."""
     counts = {name: [len(each) for each in better(cells, name, by)] for name in names}
     told = [
@@ -214,7 +215,7 @@ def page(cells: Sequence[Mapping[str, Any]], notes: str) -> str:
         "the weighted method: rate, ℓ2, dimension and sampled items. So the luck of the choice, "
         f"which was made once, by {N_TRIALS} trials on two seeds, and is in no interval of the "
         "table before, is not in this one; but the settings favour the weighted method.",
-        *_table(cells, WEIGHTED, _by_weights),
+        *_table(cells, list(BESIDE), _by_weights),
         "",
         "## The game beside its best sibling",
         "",

@@ -13,7 +13,7 @@ from counterplay.errors import ConfigError
 from counterplay.tuning.space import searched
 from reproduction import learners, learners_fit, learners_settings, trial_worlds
 from reproduction.datasets import Place
-from reproduction.learners_fit import COAT, LEARNERS, PLACES, setting_of, trials_of
+from reproduction.learners_fit import COAT, LEARNERS, LESS_L2, PLACES, setting_of, trials_of
 from reproduction.learners_settings import LearnersSettings, LearnerTuning, tuned
 from reproduction.learners_summary import better, page, rows, summarised
 
@@ -83,17 +83,17 @@ def test_plain_learning_is_asked_for_with_the_settings_of_every_weighted_learner
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     chosen: dict[str, dict[str, Any]] = {
-        "erm": {"training.rate": 0.1},
-        "ps": {"training.rate": 0.2, "exposure.name": "pop"},
-        "acl, paper": {"training.rate": 0.3, "training.alpha": 1.0},
+        "erm": {"training.rate": 0.1, "training.l2": 1.0},
+        "ps": {"training.rate": 0.2, "training.l2": 2.0, "exposure.name": "pop"},
+        "acl, paper": {"training.rate": 0.3, "training.l2": 4.0, "training.alpha": 1.0},
         "ease": {"candidate.ridge": 1.0},
     }
     asked = LearnersSettings(frozen=True, n_seeds={"history": 2}, chosen={"history": chosen})
     monkeypatch.setattr(learners, "settings", lambda: asked)
     found = [(name, job.learner, job.seed, job.chosen) for name, job in learners.without_weights()]
     assert found == [
-        (name, "erm", seed, {"training.rate": rate})
-        for name, rate in (("ps", 0.2), ("acl, paper", 0.3))
+        (name, "erm", seed, {"training.rate": rate, "training.l2": pytest.approx(l2)})
+        for name, rate, l2 in (("ps", 0.2, 2.0), ("acl, paper", 0.3, 4.0), (LESS_L2, 0.3, 2.8))
         for seed in (0, 1)
     ]
 
@@ -107,13 +107,15 @@ def test_what_weights_do_is_beside_plain_learning_with_their_settings() -> None:
     ]
     plain = [("ps", _result("erm", s, value)) for s, value in enumerate((2.0, 2.5, 3.1))]
     plain += [("acl, paper", _result("erm", s, 8.0 + 2 * s)) for s in (0, 1)]
+    plain += [(LESS_L2, _result("erm", s, 16.0 + 4 * s)) for s in (0, 1)]
     (cell,) = summarised(found, plain)
     shares = 100 * (np.array([4, 5, 6]) / np.array([2, 2.5, 3.1]) - 1)
-    test = ttest_1samp(shares, 0).confidence_interval(1 - 0.05 / 2)
+    test = ttest_1samp(shares, 0).confidence_interval(1 - 0.05 / 3)
     gain = cell["weights"]["ps"]
     assert gain["value"] == pytest.approx(shares.mean())
     assert (gain["low"], gain["high"]) == pytest.approx((test.low, test.high))
     assert cell["weights"]["acl, paper"]["value"] == pytest.approx(-50)
+    assert cell["weights"][LESS_L2]["value"] == pytest.approx(-75)
     assert better([cell], "ps") == ([], [])
     assert better([cell], "ps", "weights") == (["history"], [])
     text = page([cell], "")
