@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 SOURCES: tuple[str, ...] = (COAT,)
 L2 = "training.l2"
 NOTES = """\
-So from clicks alone learn plainly, and spend the effort on rate and ℓ2: the luck of choosing them by
-six trials is larger than what weights from clicks do. By themselves those of `ps` gain 2.2% in two
-places, where exposure is personal; those of the game gain nothing but a weaker ℓ2. If the log has what
-was shown and not clicked, learn from that: `shown` is 10 to 20% above plain learning in all six
-mechanisms, beyond chance in five.
+So from clicks alone learn plainly, and spend the effort on rate and ℓ2: the luck of choosing them
+by six trials is larger than what weights from clicks do. By themselves those of `ps` gain 2.2% in
+two places, where exposure is personal; those of the game gain nothing but a weaker ℓ2. If the log
+has what was shown and not clicked, learn from that: `shown` is 10 to 20% above plain learning in
+all six mechanisms, beyond chance in five.
 
-The one learner of clicks that is above tuned plain learning anywhere is `acl, paper`, where exposure
-is uniform. Its weights are alike there, so it is plain learning, but they are above 1, which makes ℓ2
-weaker. Plain learning with that ℓ2 as it stands does not leave the plateau of popularity, hence the
-gains of 70 and 82% by themselves; with 0.7 of it no difference is beyond chance in any place. In the
-recipe `stable` weights have a mean of 1.
+The one learner of clicks that is above tuned plain learning anywhere is `acl, paper`, where
+exposure is uniform. Its weights are alike there, so it is plain learning, but they are above 1,
+which makes ℓ2 weaker. Plain learning with that ℓ2 as it stands does not leave the plateau of
+popularity, hence the gains of 70 and 82% by themselves; with 0.7 of it no difference is beyond
+chance in any place. In the recipe `stable` weights have a mean of 1.
 """
 
 

@@ -47,6 +47,7 @@ EPOCHS, PATIENCE = 100, 15  # as `run` and `tune` have them by default
 JUDGED_ON = 1000  # users who choose the epoch
 SEEDS = (0, 1, 2)
 METRICS = ("recall", "ndcg", "hit")
+_FIGURES = (*METRICS, "best_epoch", "seconds")
 
 
 class Theirs(NamedTuple):
@@ -165,7 +166,7 @@ def values(ranks: Ranks, targets: Interactions) -> dict[str, NDArray[np.float64]
 
 def averaged(fits: list[Result]) -> Result:
     """Return the means of several fits, and the standard deviation of their NDCG."""
-    means = {name: float(np.mean([each[name] for each in fits])) for name in fits[0]}
+    means = {name: float(np.mean([each[name] for each in fits])) for name in _FIGURES}
     return means | {"deviation": float(np.std([each["ndcg"] for each in fits], ddof=1))}
 
 

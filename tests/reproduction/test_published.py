@@ -93,8 +93,10 @@ def test_a_rating_of_3_is_liked(
 
 
 def test_several_fits_are_averaged_with_their_deviation() -> None:
-    fits = [{"ndcg": 2.0, "hit": 5.0, "seconds": 1.0}, {"ndcg": 4.0, "hit": 5.0, "seconds": 2.0}]
-    wanted = {"ndcg": 3.0, "hit": 5.0, "seconds": 1.5, "deviation": 2**0.5}
+    same = {"hit": 5.0, "recall": 1.0, "best_epoch": 3, "job": {"seed": 0}}  # as a job is kept
+    fits = [same | {"ndcg": 2.0, "seconds": 1.0}, same | {"ndcg": 4.0, "seconds": 2.0}]
+    wanted = {"ndcg": 3.0, "hit": 5.0, "recall": 1.0, "best_epoch": 3, "seconds": 1.5}
+    wanted["deviation"] = 2**0.5
     assert averaged(fits) == pytest.approx(wanted)
 
 
