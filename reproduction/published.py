@@ -195,7 +195,7 @@ def page(found: dict[str, Result], counts: dict[str, int]) -> str:
         for each in PUBLISHED
     ]
     lines = [
-        "# Defaults at published levels of full ranking",
+        "# Defaults beside published levels of full ranking",
         "",
         f"On MovieLens-1M by RecBole's protocol our NDCG@{K} is, by line: {shares}. Their settings "
         "were chosen by grid on this log, ours are defaults but for what a line names.",
@@ -207,7 +207,7 @@ def page(found: dict[str, Result], counts: dict[str, int]) -> str:
         "",
         f"Per cent, means over users and {len(SEEDS)} seeds of one split; ± is the standard "
         "deviation over seeds. RecBole has no figure of MLP alone, so `mlp` stands beside NeuMF, "
-        "of which it is a part. A short patience ends learning on the plateau of popularity.",
+        "of which it is a part. With a patience of 5 `gmf` keeps earlier epochs.",
         "",
         "- Theirs: the test results in `benchmark/hyper/general/MODEL-ml-1m_general.md` of the "
         "repository RUCAIBox/RecBole, at the best validation value; vectors of 64 places.",
