@@ -45,7 +45,11 @@ def as_markdown(app: Sphinx, page: str, source: list[str]) -> None:
         texts = [("".join(cell["source"]), cell["cell_type"] == "code") for cell in cells]
         source[0] = "\n\n".join(f"```python\n{text}\n```" if code else text for text, code in texts)
     text = INCLUDED.sub(lambda found: (path.parent / found[1]).read_text("utf-8"), source[0])
-    for outside, inside in (("reproduction/results/", "/measured/"), ("docs/", "/")):
+    for outside, inside in (
+        ("reproduction/results/", "/measured/"),
+        ("benchmarks/results/README.md", "/measured/benchmarks.md"),
+        ("docs/", "/"),
+    ):
         text = re.sub(rf"\]\((?:\.\./)*{outside}", f"]({inside}", text)
     source[0] = text
 
