@@ -78,7 +78,7 @@ def lead(cells: Sequence[Mapping[str, Any]]) -> str:
     reversals = sum(len(each["reversed"]) for each in cells)
     n_pairs = sum(len(each["lines"]) * (len(each["lines"]) - 1) // 2 for each in cells)
     return (
-        "Try `ease` first: it takes seconds, and is the best or not beyond chance behind it on "
+        "`ease` takes seconds, and is the best or not beyond chance behind it on "
         f"{near} of {len(cells)} logs. By full-ranking NDCG@10, in per cent, {'; '.join(said)}. "
         f"{ease} "
         f"Sampled items put {reversals} of {n_pairs} pairs of models in another order than full "

@@ -235,11 +235,7 @@ def _ranked(
     if out is None and shards is None and workers is None and not ray:
         yield None
         return
-    if ray and out is None:
-        raise ConfigError(
-            "jobs on Ray leave what they make beside the output; found --ray without --out; name a "
-            "file where all nodes see it"
-        )
+    launching.check_place(out, ray=ray)
     with (
         launching.jobs_run(workers, ray=ray) as executor,
         nullcontext() if out is None else console.resumable("give the same command again to go on"),

@@ -45,6 +45,15 @@ def jobs_run(workers: int | None, *, ray: bool) -> Iterator[Executor]:
             yield executor
 
 
+def check_place(out: Path | None, *, ray: bool) -> None:
+    """Refuse jobs on other machines that have nowhere to leave what they make."""
+    if ray and out is None:
+        raise ConfigError(
+            "jobs on Ray leave what they make beside the output; found --ray without --out; name a "
+            "file where all nodes see it"
+        )
+
+
 def shards_for(shards: int | None, workers: int | None, *, ray: bool) -> int | None:
     """Return how many jobs users are cut into: as many as asked for, else enough for workers."""
     return shards or (None if workers is None and not ray else SHARDS)
