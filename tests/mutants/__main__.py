@@ -2,8 +2,8 @@
 
 Usage: python -m tests.mutants [--since REVISION] [WORD ...]
 
-With a revision, only mutants whose file or tests have changed since are made, and those that are
-new; with words, only those whose name or file has one of them. Exits with 1 if one survives.
+With a revision, only mutants whose file or tests have changed since are made; with words, only
+those whose name or file has one of them. Exits with 1 if one survives.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.mutants.mutation import changed_since, concerned, listed_at, mutants, try_all
+from tests.mutants.mutation import changed_since, concerned, mutants, try_all
 
 
 def main() -> int:
@@ -27,7 +27,7 @@ def main() -> int:
     asked = parser.parse_args()
     chosen = mutants()
     if asked.since:
-        chosen = concerned(chosen, changed_since(asked.since), listed_at(asked.since))
+        chosen = concerned(chosen, changed_since(asked.since))
     if asked.words:
         chosen = [
             each for each in chosen if any(word in each.name + each.file for word in asked.words)

@@ -70,35 +70,24 @@ class Mutant:
         return source.replace(self.old, self.new)
 
 
-def mutants(text: str | None = None) -> list[Mutant]:
-    """Return the list, or another one."""
-    entries = tomllib.loads(LIST.read_text(encoding="utf-8") if text is None else text)["mutant"]
+def mutants(path: Path = LIST) -> list[Mutant]:
+    """Return the list."""
+    entries = tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]
     return [Mutant(**entry | {"tests": tuple(entry["tests"])}) for entry in entries]
 
 
-def concerned(
-    chosen: Sequence[Mutant], changed: set[Path], before: Sequence[Mutant]
-) -> list[Mutant]:
-    """Return the mutants whose file or tests have changed, and those not there `before`."""
-    return [
-        each for each in chosen if each not in before or {each.path, *each.test_paths} & changed
-    ]
+def concerned(chosen: Sequence[Mutant], changed: set[Path]) -> list[Mutant]:
+    """Return the mutants whose file or tests have changed; all, where the list itself has."""
+    if any(path.parts[:2] == ("tests", "mutants") for path in changed):
+        return list(chosen)
+    return [each for each in chosen if {each.path, *each.test_paths} & changed]
 
 
 def changed_since(revision: str) -> set[Path]:
     """Return the files that differ between a revision and what is here."""
-    found = _git("diff", "--name-only", "--relative", revision, "--")
-    return {Path(line) for line in found.splitlines()}
-
-
-def listed_at(revision: str) -> list[Mutant]:
-    """Return the list as it was at a revision."""
-    return mutants(_git("show", f"{revision}:./{LIST.relative_to(ROOT).as_posix()}"))
-
-
-def _git(*words: str) -> str:
-    command = ["git", *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    command = ["git", "diff", "--name-only", "--relative", revision, "--"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return {Path(line) for line in found.stdout.splitlines()}
 
 
 def try_all(
