@@ -25,7 +25,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS
 def run() -> dict[str, Any]:
     log = real_data("ml-100k")
     if log is None:
-        return {"skipped": "no ml-100k"}
+        return {"skipped": "MovieLens-100K is not there; point COUNTERPLAY_DATA at its folder"}
     fields = {"default": (), "before": tuple(f"--candidates={name}" for name in BEFORE)}
     found: dict[str, list[float]] = {name: [] for name in fields}
     for _ in range(REPEATS):  # they take turns: the machine is not the same all the time
